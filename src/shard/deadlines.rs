@@ -1,12 +1,11 @@
-//! The calls of deadlines: [`DeadlineRef`], the shard and the word of a deadline, borrowed from
-//! whatever holds them.
+//! The calls of deadlines, on a [`DeadlineRef`]: a borrowed pair of shard and word.
 //!
 //! Invariants:
 //!
-//! - While a word is pending and the shard is open, the wheel holds exactly one timer for it. That
-//!   timer is linked at the word's due or earlier, or at the end of its grace. Each function here
-//!   restores this before it lets the lock go.
-//! - The caller holds no lock, not even a map's, but for `try_reset`. Each function wakes the
+//! - While a word is pending and the shard is open, the wheel holds exactly one timer for it,
+//!   linked at the word's due or earlier, or at the end of its grace. Each function restores this
+//!   under the lock.
+//! - The caller holds no lock, not even a map's, except for `try_reset`. Each function wakes the
 //!   waiting task after it has unlocked the shard.
 //! - A call that makes a deadline no earlier never ends one that is overdue but in its grace.
 
@@ -30,21 +29,20 @@ pub(crate) struct DeadlineRef<'a> {
     pub(crate) word: &'a Arc<Word>,
 }
 
-/// How a call changes when a pending deadline is due.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Change {
-    /// At its timeout from then, or from now if that is earlier, or later if it is due later.
+    /// Its timeout after this moment, or after now if earlier. Never earlier than its due.
     ResetFrom(Moment),
-    /// Then, earlier or later. A moment that has passed expires it.
+    /// This moment, earlier or later. A moment that has passed expires the deadline.
     MoveTo(Moment),
-    /// That much later. In a grace that counts from now.
+    /// This much later; in a grace, this much after now.
     Extend(Duration),
-    /// At this timeout from now, if it is due later. Later resets count this timeout.
+    /// Sets the timeout, and makes the deadline due that long after now if it is due later.
     SetTimeout(Duration),
 }
 
 impl Shard {
-    /// Makes a deadline that counts from `now`, and arms it. A closed shard settles it.
+    /// Makes and arms a deadline that counts from `now`. A closed shard settles it.
     pub(crate) fn arm_deadline(&self, now: Moment, timeout: Duration, tag: MapTag) -> Arc<Word> {
         let word = Arc::new(Word::new(self.due_after(now, timeout), timeout, tag));
         let mut locked = self.lock();
@@ -53,8 +51,8 @@ impl Shard {
         word
     }
 
-    /// If tokio's time driver has worked up to the word's tick already, no turn comes for it. The
-    /// deadline has passed, and expires here and now.
+    /// If tokio's time driver has already worked up to the word's tick, no turn comes for it: the
+    /// deadline has passed, and expires at once.
     #[inline]
     fn unlock_armed(&self, locked: Locked<'_>, word: &Word) {
         if locked.unlock() {
@@ -72,14 +70,14 @@ impl Shard {
         locked.unlock_and_wake();
     }
 
-    /// The tick at which a deadline is due that counts `timeout` from `now`.
+    /// The tick at which a deadline that counts `timeout` from `now` is due.
     #[inline]
     fn due_after(&self, now: Moment, timeout: Duration) -> Tick {
         self.clock.tick().due(now.after(timeout))
     }
 
-    /// Expires a deadline if it has passed at `now`, and no stall spares it. So the answer is the
-    /// same whether the driver or a handle comes first.
+    /// Expires a deadline if it has passed at `now` and no stall spares it. The answer is the same
+    /// whether the driver or a handle comes first.
     pub(super) fn judge(&self, word: LockedWord<'_>, now: Moment) -> Expiry {
         let present = self.clock.tick().current(now);
         let mut grace_end = None;
@@ -101,35 +99,32 @@ impl Shard {
 }
 
 impl DeadlineRef<'_> {
-    /// Resets from `now`.
     #[inline]
     pub(crate) fn reset(self, now: Moment) -> bool {
         self.try_reset(now) || self.change(Change::ResetFrom(Moment::MAX))
     }
 
-    /// As `reset`, and `false` if that needs the lock.
+    /// Like `reset`, but returns `false` if that needs the lock.
     #[inline]
     pub(crate) fn try_reset(self, now: Moment) -> bool {
         self.word.reset(self.shard.clock.tick(), now, now)
     }
 
-    /// Resets at `now`, counted from `since`.
     #[inline]
     pub(crate) fn reset_from(self, now: Moment, since: Moment) -> bool {
         self.try_reset_from(now, since) || self.change(Change::ResetFrom(since))
     }
 
-    /// As `reset_from`, and `false` if that needs the lock.
+    /// Like `reset_from`, but returns `false` if that needs the lock.
     #[inline]
     pub(crate) fn try_reset_from(self, now: Moment, since: Moment) -> bool {
         let clock = &self.shard.clock;
-        // A due that counts from before the end of a stall may lie after the present one, and
-        // before the grace that the stall gives to that.
+        // A due that counts from before the end of a stall may lie after the present due, and yet
+        // before the end of the grace that the stall gives to the present one.
         since >= clock.stalls().last_end() && self.word.reset(clock.tick(), now, since.min(now))
     }
 
-    /// Makes it pending again, due its timeout from now. This is for the owner of the deadline
-    /// alone.
+    /// Makes the deadline pending again, due its timeout from now. For its owner alone.
     pub(crate) fn restart(self) {
         let shard = self.shard;
         self.rearm(|word| {
@@ -139,8 +134,8 @@ impl DeadlineRef<'_> {
         });
     }
 
-    /// Makes a timer pending that is never reset, due at `tick`, and has it wake `waker` then. This
-    /// is for its owner alone. Ready if it has ended meanwhile.
+    /// Makes a timer that is never reset pending, due at `tick`, and registers `waker`. For its
+    /// owner alone. Ready if it has ended meanwhile.
     pub(crate) fn wait_until(self, tick: Tick, waker: &Waker) -> Poll<Result<(), Cancelled>> {
         let DeadlineRef { shard, word } = self;
         if word.due() != Some(tick) {
@@ -155,26 +150,26 @@ impl DeadlineRef<'_> {
         }
     }
 
-    /// Makes it pending again by `set`, which returns the due.
+    /// Makes the deadline pending again by `set`, which returns the due.
     fn rearm(self, set: impl FnOnce(LockedWord<'_>) -> Tick) {
         let DeadlineRef { shard, word } = self;
         let mut locked = shard.lock();
         if shard.clock.has_ended() {
-            // It never becomes pending, not even for a moment.
+            // The deadline never becomes pending, not even for a moment.
             locked.word(word).end(Cancelled::SHUTDOWN);
             locked.unlink_word(word);
             locked.unlock();
             return;
         }
         let due = set(locked.word(word));
-        // A word that was pending has a timer. A word that was settled has none.
+        // A pending word has a timer. A settled one has none.
         if !locked.relink_word(word, due) {
             locked.link_word(word);
         }
         shard.unlock_armed(locked, word);
     }
 
-    /// Polls within the budget of the task, which is woken when the deadline ends.
+    /// Polls within the task's budget, and registers its waker.
     pub(crate) fn poll(self, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
         let coop = ready!(coop::poll_proceed(cx));
         if self.word.outcome().is_pending() {
@@ -195,11 +190,11 @@ impl DeadlineRef<'_> {
         self.word.outcome()
     }
 
-    /// Changes when the deadline is due, and moves its timer. `false` if it has come to its end.
+    /// Changes the due of a deadline, and moves its timer. Returns `false` if it has ended.
     pub(crate) fn change(self, change: Change) -> bool {
         let DeadlineRef { shard, word } = self;
         let mut locked = shard.lock();
-        // Read under the lock, or a call that was held up before it would count from long ago.
+        // Read under the lock, or a call that waited for it would count from long ago.
         let now = self.now();
         let before = locked.judge(word, now);
         let is_spared = match before {
@@ -207,7 +202,6 @@ impl DeadlineRef<'_> {
             Expiry::Spared(_) => true,
             Expiry::Expired(_) | Expiry::Settled(_) => {
                 if let Change::SetTimeout(timeout) = change {
-                    // It holds from the next restart on.
                     locked.word(word).set_timeout(timeout, Tick::NEVER);
                 }
                 locked.unlock_and_wake();
@@ -235,7 +229,7 @@ impl DeadlineRef<'_> {
                     Expiry::Spared(_) => now,
                     _ => shard.clock.tick().start_of(due),
                 };
-                // It would have had the grace of a stall, also if it is due shortly after that.
+                // A grace also covers a due shortly after the stall.
                 let grace_end = shard.grace_end(held, due, now);
                 shard.due_after(from, by).max(grace_end.unwrap_or(due))
             }),
@@ -252,8 +246,7 @@ impl DeadlineRef<'_> {
         true
     }
 
-    /// Brings a pending deadline to its end, and returns its due. `None` if it had come to its end
-    /// before.
+    /// Ends a pending deadline, and returns its due. `None` if it had ended before.
     pub(crate) fn settle(self, outcome: Result<(), Cancelled>) -> Option<Tick> {
         let mut locked = self.shard.lock();
         locked.judge(self.word, self.now());
@@ -263,7 +256,7 @@ impl DeadlineRef<'_> {
         due
     }
 
-    /// Cancels a deadline that no task awaits any more. This wakes none.
+    /// Cancels a deadline that no task awaits any more, and wakes none.
     pub(crate) fn cancel_unawaited(self) {
         if self.word.outcome().is_pending() {
             let mut locked = self.shard.lock();
@@ -277,17 +270,15 @@ impl DeadlineRef<'_> {
         self.word.outcome().is_pending() && self.due().is_some()
     }
 
-    /// When the deadline is due. `None` if it has come to its end, here and in `remaining`.
+    /// When the deadline is due, or `None` if it has ended; likewise for `remaining`.
     pub(crate) fn deadline(self) -> Option<Instant> {
         Some(self.shard.clock.start_of(self.due()?))
     }
 
-    /// The time that is left.
     pub(crate) fn remaining(self) -> Option<Duration> {
         Some(self.left(self.due()?))
     }
 
-    /// The due of a deadline. `None` if it has come to its end.
     fn due(self) -> Option<Tick> {
         let mut locked = self.shard.lock();
         locked.judge(self.word, self.now());
@@ -296,9 +287,9 @@ impl DeadlineRef<'_> {
         due
     }
 
-    /// The time from now to a due, in whole milliseconds. The due was rounded up to its tick. This
-    /// leaves the excess over the timeout out. The clock is read after the due, because a reset
-    /// that came later than a reading would have moved the due too far for that.
+    /// The time from now to a due, in whole milliseconds, without the excess over the timeout that
+    /// comes from rounding up to a tick. The clock is read after the due: a reset after an earlier
+    /// reading would have moved the due too far for it.
     pub(crate) fn left(self, due: Tick) -> Duration {
         let (tick, timeout) = (self.shard.clock.tick(), self.word.timeout());
         let left = whole_milliseconds(tick.start_of(due).since(self.now()));
@@ -315,7 +306,6 @@ impl DeadlineRef<'_> {
     }
 }
 
-/// Without the rest below a millisecond.
 fn whole_milliseconds(duration: Duration) -> Duration {
     const MILLISECOND: u32 = 1_000_000;
     Duration::new(
@@ -324,9 +314,8 @@ fn whole_milliseconds(duration: Duration) -> Duration {
     )
 }
 
-/// The timer of a word.
 impl Locked<'_> {
-    /// As the shard does, and takes the timer of a deadline out that has expired now.
+    /// Like the shard's `judge`, and also unlinks the timer of a deadline that expires.
     fn judge(&mut self, word: &Word, now: Moment) -> Expiry {
         let expiry = self.shard.judge(self.word(word), now);
         if let Expiry::Expired(_) = expiry {
@@ -335,7 +324,7 @@ impl Locked<'_> {
         expiry
     }
 
-    /// If the runtime has ended, the shard is closed, or is in a moment, and nothing is armed.
+    /// If the runtime has ended, the shard is closed or about to be, and nothing is armed.
     #[inline]
     fn link_word(&mut self, word: &Arc<Word>) {
         if self.shard.clock.has_ended() {
@@ -347,13 +336,12 @@ impl Locked<'_> {
         }
     }
 
-    /// Links the timer of a pending word at another tick; `false` if it has none.
+    /// Links the timer of a pending word at another tick. `false` if it has none.
     fn relink_word(&mut self, word: &Word, tick: Tick) -> bool {
         self.key_of(word).is_some_and(|key| self.relink(key, tick))
     }
 
-    /// Whether the timer of a pending word is linked where it was due, and the driver has not come
-    /// to it.
+    /// Whether a pending word's timer is linked at its due: the driver has not come to it.
     fn is_overdue(&self, word: &Word) -> bool {
         let due = self.word(word).due().map(Tick::get);
         let linked = self.key_of(word).and_then(|key| self.state.wheel.due(key));

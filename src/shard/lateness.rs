@@ -1,25 +1,22 @@
 //! How late the timers of a shard fired, by powers of two of milliseconds.
 //!
-//! A timer is late by the time from its due, or from when it was armed if that was later, to the
-//! batch that wakes its task. It is counted under the shard's lock, as it fires.
+//! Lateness runs from a timer's due, or from its arming if that was later, to the batch that wakes
+//! its task. It is counted under the shard's lock, as the timer fires.
 
 use std::time::Duration;
 
 /// The limits: 1, 2, 4, .. 32,768 ms.
 pub(crate) const LIMITS: usize = 16;
 
-/// How many timers fired, and how late.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FiredCounts {
-    /// Entry `i` counts those that were at most `2^i` ms late, and more than `2^(i-1)`. The last
-    /// entry counts all that were later.
+    /// Entry `i` counts timers that were `2^(i-1)` to `2^i` ms late, the last one all later ones.
     by_lateness: [u64; LIMITS + 1],
-    /// How late all of them were together, in nanoseconds.
     sum: u64,
 }
 
 impl FiredCounts {
-    /// Counts a timer that fired so much after its due.
+    /// Counts a timer that fired this long after its due.
     #[inline]
     pub(crate) fn count(&mut self, late: Duration) {
         let nanos = u64::try_from(late.as_nanos()).unwrap_or(u64::MAX);
@@ -36,12 +33,10 @@ impl FiredCounts {
         self.sum = self.sum.saturating_add(other.sum);
     }
 
-    /// How late all of them were together.
     pub(crate) fn sum(&self) -> Duration {
         Duration::from_nanos(self.sum)
     }
 
-    /// How many timers fired.
     pub(crate) fn total(&self) -> u64 {
         self.by_lateness.iter().sum()
     }

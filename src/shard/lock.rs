@@ -1,10 +1,10 @@
 //! The lock of a shard, and the proof that it is held.
 //!
-//! The next expiry and the words of deadlines lie beside the lock. A call that needs the lock for
-//! these asks for a [`LockHeld`].
+//! The next expiry and the words of deadlines lie beside the lock. Calls that need it take a
+//! [`LockHeld`].
 //!
-//! Invariant: a `LockHeld` comes from a guard alone, and cannot outlive it. So a call without a
-//! shard's lock does not compile. The caller has to know which shard's lock it is.
+//! Invariant: a `LockHeld` comes from a guard alone, and cannot outlive it. So a call without any
+//! shard's lock does not compile. The caller must make sure that it is the right shard's.
 
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
@@ -15,7 +15,7 @@ pub(crate) struct ShardLock<T>(Mutex<T>);
 
 pub(crate) struct ShardGuard<'a, T>(MutexGuard<'a, T>);
 
-/// A proof that a shard's lock is held, borrowed from its guard.
+/// Proof that a shard's lock is held, borrowed from its guard.
 #[derive(Clone, Copy)]
 pub(crate) struct LockHeld<'g>(PhantomData<&'g ()>);
 
@@ -36,7 +36,6 @@ impl<T> ShardGuard<'_, T> {
         LockHeld(PhantomData)
     }
 
-    /// What the lock guards, beside the proof.
     #[inline(always)]
     pub(crate) fn split(&mut self) -> (&mut T, LockHeld<'_>) {
         (&mut self.0, LockHeld(PhantomData))

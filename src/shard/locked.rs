@@ -1,9 +1,9 @@
-//! A shard whose lock is held. What links or unlinks a timer goes through here, and so keeps the
-//! [next expiry](super::next_expiry) right. What must follow the lock waits in the [`Locked`] until
-//! that is unlocked: the driver is notified, and a task is woken.
+//! A shard whose lock is held. Timers are linked and unlinked only here, which keeps the [next
+//! expiry](super::next_expiry) right. Work that must follow the lock waits in the [`Locked`] until
+//! it is unlocked: notifying the driver, and waking a task.
 //!
-//! Invariant: no user code runs before that. The waker of an unlinked entry is dropped or woken
-//! after the lock.
+//! Invariant: no user code runs under the lock. An unlinked entry's waker is dropped or woken after
+//! it.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -15,42 +15,36 @@ use super::{Counts, NotArmed, Shard};
 use crate::clock::tick::Tick;
 use crate::wheel::{Key, Wheel};
 
-/// The state that the lock of a shard guards.
 #[derive(Default)]
 pub(super) struct ShardState {
     pub(super) wheel: Wheel<Entry>,
-    /// All but what the wheel counts.
+    /// All counts but those of the wheel.
     pub(super) counts: Counts,
 }
 
-/// The entry of a timer, as its slot needs it.
 pub(super) struct Entry {
     pub(super) waker: Option<Waker>,
-    /// Says when a deadline's timer is truly due. Any other is due at the tick at which it is
-    /// linked.
+    /// When a deadline's timer is truly due. Any other is due at the tick of its link.
     pub(super) word: Option<Arc<Word>>,
 }
 
-/// A shard whose lock is held.
 pub(super) struct Locked<'a> {
     pub(super) shard: &'a Shard,
     pub(super) state: ShardGuard<'a, ShardState>,
     change: ExpiryChange,
-    /// The tick of the timer that was linked, if any.
     linked: Tick,
-    /// The waker of what was unlinked, if anything.
+    /// The waker of the timer that was unlinked, if any.
     waker: Option<Waker>,
 }
 
-/// Half of all calls arm or disarm a timer and do nothing else. They go without a [`Locked`], which
-/// the compiler would keep in memory, because it has something to drop if a panic comes.
+/// Half of all calls only arm or disarm a timer. They do without a [`Locked`], which the compiler
+/// would keep in memory, because it must be dropped if a panic comes.
 impl Shard {
-    /// Arms a timer that wakes `waker` at `tick`. If that has passed for the wheel or for tokio's
-    /// time driver, the timer has fired, and nothing is armed.
+    /// Arms a timer that wakes `waker` at `tick`. If the wheel or tokio's time driver is past that
+    /// tick, the timer counts as fired, and nothing is armed.
     pub(crate) fn arm(&self, tick: Tick, waker: Waker) -> Result<Key, NotArmed> {
         let mut state = self.state.lock();
-        // The clock says so before the shard is closed: what is armed meanwhile is taken out by
-        // that.
+        // The clock ends before the shard is closed, which takes out timers armed in between.
         let is_closed = self.clock.has_ended();
         if is_closed || tick.get() <= state.wheel.now() {
             drop(state);
@@ -72,7 +66,6 @@ impl Shard {
         Ok(key)
     }
 
-    /// Takes a timer out if it has not fired.
     #[inline(never)] // Its callers are short, and the compiler inlines what has one caller.
     pub(crate) fn disarm(&self, key: Key) {
         let mut state = self.state.lock();
@@ -97,7 +90,7 @@ impl Shard {
     }
 
     /// Reads the next expiry again after a timer was unlinked. On the system's clock it may stay
-    /// too early, for one empty turn. Virtual time would run to that turn.
+    /// too early, at the cost of one empty turn. Virtual time would run to that turn.
     #[inline]
     fn read_again(&self, wheel: &Wheel<Entry>, held: LockHeld<'_>) -> ExpiryChange {
         if self.clock.is_pausable() {
@@ -108,31 +101,29 @@ impl Shard {
     }
 }
 
-/// The tick by which the driver is to come for a timer that was linked at `tick`: before that if a
-/// slot has become crowded.
+/// The tick by which the driver must come for a timer at `tick`: earlier if a slot is crowded.
 #[inline]
 fn turn_for(wheel: &Wheel<Entry>, tick: Tick) -> Tick {
     Tick::new(wheel.turn_for(tick.get()))
 }
 
-/// The tick at which the driver is to come next.
 pub(super) fn earliest_in(wheel: &Wheel<Entry>) -> Tick {
-    // A timer that is linked at `NEVER` lies in a slot of its own, which no moment comes near.
+    // A timer linked at `NEVER` lies in a slot of its own, which no moment comes near.
     let earliest = wheel.next_turn().map(Tick::new);
     let earliest = earliest.filter(|&tick| tick <= LAST_TICK);
     earliest.unwrap_or(Tick::NEVER)
 }
 
 impl Locked<'_> {
-    /// Lets the lock go, notifies the driver, and drops the waker of what was unlinked. `true` if
-    /// tokio's time driver has already worked up to the tick of what was linked.
+    /// Releases the lock, notifies the driver, and drops the waker of the unlinked timer. Returns
+    /// `true` if tokio's time driver has already worked up to the tick of the linked one.
     #[inline(always)]
     pub(super) fn unlock(self) -> bool {
         drop(self.state);
         self.shard.notify_driver(self.change, self.linked)
     }
 
-    /// Lets the lock go, notifies the driver, and wakes the task that waited for what was unlinked.
+    /// Releases the lock, notifies the driver, and wakes the task of the unlinked timer.
     pub(super) fn unlock_and_wake(self) {
         drop(self.state);
         self.shard.notify_driver(self.change, self.linked);
@@ -141,13 +132,11 @@ impl Locked<'_> {
         }
     }
 
-    /// A deadline's word, for what needs the lock.
     #[inline]
     pub(super) fn word<'b>(&'b self, word: &'b Word) -> LockedWord<'b> {
         word.locked(self.state.held())
     }
 
-    /// Links a new timer of a deadline.
     #[inline]
     pub(super) fn link(&mut self, tick: Tick, word: &Arc<Word>) -> Key {
         let key = link(&mut self.state.wheel, tick, Some(word.clone()), None);
@@ -157,7 +146,7 @@ impl Locked<'_> {
         key
     }
 
-    /// Links a timer at another tick; `false` if it has fired.
+    /// Links a timer at another tick. `false` if it has fired.
     pub(super) fn relink(&mut self, key: Key, tick: Tick) -> bool {
         if !self.state.wheel.relink(key, tick.get()) {
             return false;
@@ -174,7 +163,7 @@ impl Locked<'_> {
         true
     }
 
-    /// Takes a timer out, at most one for each hold of the lock. `false` if it has fired.
+    /// Removes a timer, at most one for each hold of the lock. `false` if it has fired.
     #[inline(never)] // `disarm` is the hot one.
     pub(super) fn unlink(&mut self, key: Key) -> bool {
         let Some(waker) = self.state.wheel.disarm(key, Entry::empty) else {
@@ -195,7 +184,6 @@ impl Entry {
         word: None,
     };
 
-    /// Leaves nothing in the entry, and returns its waker.
     #[inline]
     fn empty(&mut self) -> Option<Waker> {
         // The word has other owners, so this frees nothing under the lock.
@@ -204,7 +192,6 @@ impl Entry {
     }
 }
 
-/// Links a new timer.
 #[inline(always)]
 fn link(
     wheel: &mut Wheel<Entry>,
@@ -212,7 +199,7 @@ fn link(
     word: Option<Arc<Word>>,
     waker: Option<Waker>,
 ) -> Key {
-    // A blank entry is a constant. Its fields are written later, where it stays.
+    // A blank entry is a constant. Its fields are written later, in place.
     let (key, entry) = wheel.arm(tick.get(), || Entry::BLANK);
     std::mem::forget(std::mem::replace(&mut entry.word, word));
     std::mem::forget(std::mem::replace(&mut entry.waker, waker));

@@ -1,5 +1,5 @@
-//! One shard of a timer: a wheel behind a lock, and when the driver next comes to it. The states of
-//! a timer's entry, which change under the lock:
+//! One shard of a timer: a wheel behind a lock, and the tick at which the driver next comes to it.
+//! The states of a timer's entry, which change under the lock:
 //!
 //! ```text
 //!   arm --> armed --(the driver finds it due)-------------> fired: the entry is gone, the key is
@@ -10,7 +10,7 @@
 //!                                                           the shard is closed for ever
 //! ```
 //!
-//! Which thread may touch which field of a shard, and when:
+//! Which thread may touch which field of a shard:
 //!
 //! | field | rule |
 //! |---|---|
@@ -21,9 +21,9 @@
 //!
 //! Invariants:
 //!
-//! - No user code runs under the lock. A thread clones, wakes and drops wakers while it does not
-//!   hold the lock. A key of a map never comes here. So poison is ignored.
-//! - A timer fires only if its due has come. It is then out of the wheel when the lock is let go.
+//! - No user code runs under the lock. Wakers are cloned, woken and dropped outside it, and no key
+//!   of a map comes here. So poison is ignored.
+//! - A timer fires only once its due has come, and has left the wheel when the lock is released.
 //! - The key of a timer that has fired or was disarmed finds no timer, never another one.
 
 mod deadlines;
@@ -54,7 +54,7 @@ use next_expiry::NextExpiry;
 use turned_to::{TurnedTo, WakerId};
 use word::{Expiry, MapTag, Word};
 
-/// It lies on cache lines of its own, because each worker writes its own shard all the time.
+/// On cache lines of its own, because each worker writes its own shard all the time.
 #[repr(align(128))]
 pub(crate) struct Shard {
     state: ShardLock<ShardState>,
@@ -62,17 +62,14 @@ pub(crate) struct Shard {
     turned_to: TurnedTo,
     clock: Arc<Clock>,
     driver: Arc<dyn TurnRequests>,
-    /// Which of its timer's shards it is.
     index: usize,
 }
 
-/// What a shard asks of its driver, under no lock.
+/// The requests of a shard to its driver, made under no lock.
 pub(crate) trait TurnRequests: Send + Sync + RefUnwindSafe {
-    /// Requests a turn for an expiry that was lowered, or that the alarm is set anew after one was
-    /// deferred. Call this after the change.
+    /// Requests a turn for a lowered expiry, or a new alarm for a deferred one, after the change.
     fn request_turn(&self, change: ExpiryChange) -> Option<MissedTick>;
 
-    /// Wakes and drops a waker, and contains its panic.
     fn wake(&self, waker: Waker);
 }
 
@@ -81,11 +78,11 @@ pub(crate) trait TurnRequests: Send + Sync + RefUnwindSafe {
 pub(crate) struct MissedTick {
     /// The tick up to which tokio's time driver has worked.
     pub(crate) up_to: Tick,
-    /// What the alarm is set for. `NEVER` if it was unset.
+    /// The tick that the alarm is set for; `NEVER` if it is unset.
     pub(crate) comes_at: Tick,
 }
 
-/// The counts of a shard, so far and now.
+/// Counts of a shard: totals, and the pending timers now.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) pending: usize,
@@ -93,11 +90,10 @@ pub(crate) struct Counts {
     pub(crate) fired: FiredCounts,
     /// Deadlines that a stall gave a grace.
     pub(crate) spared: u64,
-    /// Deadlines and sleeps that were reset when their time came.
+    /// Deadlines and sleeps that had been reset when their slot came.
     pub(crate) rescheduled: u64,
 }
 
-/// What came of moving an armed timer.
 #[derive(Debug)]
 pub(crate) enum Moved {
     Pending,
@@ -110,7 +106,7 @@ pub(crate) enum Moved {
 pub(crate) enum NotArmed {
     /// The runtime that drives the shard has shut down.
     Closed,
-    /// It has fired, or the wheel was turned past its tick already.
+    /// It has fired, or the wheel was already turned past its tick.
     Fired,
 }
 
@@ -136,8 +132,8 @@ impl Shard {
         self.index
     }
 
-    /// Moves an armed timer, whose waker stays. If the new tick has passed for the wheel or for
-    /// tokio's time driver, the timer fires here and now, as tokio's do.
+    /// Moves an armed timer, and keeps its waker. If the wheel or tokio's time driver is past the
+    /// new tick, the timer fires at once, as tokio's do.
     pub(crate) fn move_to(&self, key: Key, tick: Tick) -> Moved {
         let mut locked = self.lock();
         if tick.get() > locked.state.wheel.now() {
@@ -162,8 +158,8 @@ impl Shard {
         Moved::FiresNow
     }
 
-    /// Gives an armed timer a word that is due at a later tick. The turn that comes to the timer
-    /// links it there. `None` if it had fired before.
+    /// Gives an armed timer a word with a later due, for the turn to link it. `None` if it has
+    /// fired.
     pub(crate) fn defer(&self, key: Key, due: Tick) -> Option<Arc<Word>> {
         // Made before the lock, and dropped after it if the timer is gone.
         let word = Arc::new(Word::new(due, Duration::ZERO, MapTag::default()));
@@ -174,15 +170,14 @@ impl Shard {
         Some(word)
     }
 
-    /// The tick up to which the shard was turned, `Tick::NEVER` once it was closed. What was armed
-    /// for it or earlier has fired, or fires in the turn that is being made.
+    /// The tick up to which the shard was turned, `Tick::NEVER` once it is closed. Timers armed for
+    /// that tick or earlier have fired, or fire in the present turn.
     #[inline]
     pub(crate) fn turned_to(&self) -> Tick {
         self.turned_to.get()
     }
 
-    /// From now on a timer that was armed for `due` wakes `waker`, if it is still armed. Returns
-    /// which waker it has then.
+    /// Makes `waker` that of a timer armed for `due`. Returns its identity, or why none is armed.
     pub(crate) fn register_waker(
         &self,
         key: Key,
@@ -198,8 +193,7 @@ impl Shard {
         })
     }
 
-    /// From now on the entry that `find` finds under the lock wakes `waker`. Returns which waker it
-    /// has then, or what `find` returns instead.
+    /// Like `register_waker`, for the entry that `find` returns under the lock, or its error.
     fn register<R>(
         &self,
         waker: &Waker,
@@ -211,7 +205,7 @@ impl Shard {
             let entry = match find(&mut locked) {
                 Ok(entry) => entry,
                 Err(instead) => {
-                    // If a timer was taken out, its task is the one that polls.
+                    // If a timer was taken out, the task that polls is its own.
                     locked.unlock();
                     return Err(instead);
                 }
@@ -227,14 +221,12 @@ impl Shard {
                 drop(old);
                 return Ok(registered);
             }
-            // Another task than the last one polls. That is rare: clone outside the lock, and
-            // retry.
+            // Rare: another task polls than before. Clone outside the lock, and retry.
             drop(locked);
             clone = Some(waker.clone());
         }
     }
 
-    /// Wakes and drops a waker, and contains its panic.
     pub(crate) fn wake(&self, waker: Waker) {
         self.driver.wake(waker);
     }
@@ -248,15 +240,14 @@ impl Shard {
         }
     }
 
-    /// How many timers lie in each slot.
     pub(crate) fn slot_counts(&self) -> SlotCounts {
         let mut counts = SlotCounts::with_room();
         self.state.lock().wheel.count_slots(&mut counts);
         counts
     }
 
-    /// Notifies the driver of a change of the next expiry. The caller holds no lock. `true` if
-    /// tokio's time driver has already worked up to the tick of a timer that was linked.
+    /// Notifies the driver of a change of the next expiry, under no lock. Returns `true` if tokio's
+    /// time driver has already worked up to the tick of a timer that was linked.
     #[inline(always)] // Most often nothing has changed.
     fn notify_driver(&self, change: ExpiryChange, linked: Tick) -> bool {
         change != ExpiryChange::None && self.notify_driver_of(change, linked)
@@ -266,10 +257,10 @@ impl Shard {
         let Some(missed) = self.driver.request_turn(change) else {
             return false;
         };
-        // The turn comes later, and the next expiry has to say so. Otherwise a thread that arms
-        // something for such a tick would expect a turn there, and a wheel with a cascade to do in
-        // the past goes on naming one. If another thread has changed the expiry since then, it has
-        // requested the turn for that, and what this thread knows of the alarm is out of date.
+        // The turn comes later, and the next expiry has to show this. Otherwise a thread that arms
+        // a timer for such a tick would expect a turn then, and a wheel with a cascade to do in the
+        // past keeps naming one. If another thread has changed the expiry since, it has requested a
+        // turn for that, and this thread's view of the alarm is out of date.
         let state = self.state.lock();
         let expiry = self.next_expiry.tick_about();
         let is_unchanged = match change {
@@ -284,20 +275,18 @@ impl Shard {
     }
 }
 
-/// A turn fires or cascades at most this many timers for one hold of the lock. That is some
-/// microseconds of work.
+/// The most timers that a turn fires or cascades under one hold of the lock: some microseconds.
 const BATCH: usize = 128;
 
 /// For the driver.
 impl Shard {
-    /// The tick at which the driver comes next.
     pub(crate) fn next_expiry(&self) -> Tick {
         self.next_expiry.tick()
     }
 
-    /// Fires at most a batch of what is due at tick `now`, and puts its wakers into `wakers`, which
-    /// are woken at `wakes_at`. Returns the next expiry; `None` if there may be more. What is due
-    /// before `waited_since` was armed after that, and has waited since then at most.
+    /// Fires at most a batch of the timers due at tick `now`, and pushes their wakers to `wakers`,
+    /// to be woken at `wakes_at`. Returns the next expiry, or `None` if there may be more to fire.
+    /// A timer due before `waited_since` was armed later, and has waited since then at most.
     pub(crate) fn fire_batch(
         &self,
         now: Tick,
@@ -309,7 +298,6 @@ impl Shard {
         let tick = self.clock.tick();
         let mut state = self.state.lock();
         let (ShardState { wheel, counts }, held) = state.split();
-        // Before a timer is taken out.
         self.turned_to.set(now, held);
         let is_finished = wheel.turn(now.get(), BATCH, |linked, entry| {
             let linked = Tick::new(linked);
@@ -324,7 +312,7 @@ impl Shard {
                         counts.rescheduled += 1;
                         return Decision::Reschedule(due.get());
                     }
-                    // One that was spared is linked at the end of its grace.
+                    // A spared deadline is linked at the end of its grace.
                     Expiry::Expired(due) => due.max(linked),
                     Expiry::Settled(_) => linked,
                 },
@@ -341,11 +329,10 @@ impl Shard {
         })
     }
 
-    /// Closes the shard for ever, after its clock's runtime has shut down, and returns the wakers
-    /// of all that is pending.
+    /// Closes the shard for ever, after its runtime's end. Returns the wakers of pending timers.
     pub(crate) fn close(&self) -> Vec<Waker> {
         let end = self.clock.ended().map(|end| self.clock.tick().current(end));
-        // A deadline that has passed has expired, though the driver did not come to it in time.
+        // A deadline that has passed has expired, even if the driver did not come to it in time.
         let has_passed = |due| end.is_some_and(|end| due <= end);
         let mut state = self.state.lock();
         let (ShardState { wheel, .. }, held) = state.split();

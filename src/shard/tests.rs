@@ -20,7 +20,6 @@ fn wakers_of_the_same_data_are_told_apart() {
     assert!(WakerId::of(one) != WakerId::of(&other));
 }
 
-/// A driver that never comes.
 struct NoDriver;
 
 impl TurnRequests for NoDriver {
@@ -43,8 +42,7 @@ fn at(ms: u32) -> Moment {
     Moment::after_epoch(ms * MS)
 }
 
-/// A thread that arms waits for the lock while the runtime ends. What it arms after that would
-/// never fire.
+/// A thread that waits for the lock as the runtime ends would arm a timer that never fires.
 #[test]
 fn a_thread_that_waits_while_a_shard_is_closed_arms_nothing() {
     let shard = shard();

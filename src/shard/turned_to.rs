@@ -1,29 +1,27 @@
 //! How far a shard was turned, for a poll of an armed sleep that takes no lock.
 //!
-//! A sleep that is polled again while its timer is armed, by the waker that the timer has, is
-//! pending, and the poll has nothing to do. It finds this out by two comparisons: the shard was
-//! turned to an earlier tick than the timer's, and the waker is the registered one.
+//! A sleep that is polled again by its registered waker while its timer is armed is pending, and
+//! the poll has nothing to do. Two comparisons show this: the shard was turned to an earlier tick
+//! than the timer's, and the waker is the registered one.
 //!
-//! **No wake-up is lost.** Only a turn and the closing of the shard take a timer out that its owner
-//! leaves alone. Each writes how far the shard is turned, under the lock, and then takes the timer
-//! out, and wakes its waker after the lock. So if a poll reads an earlier tick, that wake-up is yet
-//! to come. It wakes the task that polls, because its waker is that task's, and the task polls
-//! again. That poll comes after the wake-up, and so it reads the tick that was written before.
+//! **No wake-up is lost.** Apart from its owner, only a turn and the closing of the shard take a
+//! timer out. Each writes how far the shard is turned, under the lock, then takes the timer out,
+//! and wakes its waker after the lock. So if a poll reads an earlier tick, that wake-up is yet to
+//! come. It wakes the polling task, whose waker is registered, and the task polls again. That poll
+//! comes after the wake-up, and so reads the tick that was written before it.
 //!
-//! **An address that is used again misleads no poll.** The timer holds a clone of its waker for as
-//! long as it is armed. So nothing else can have the address of the waker's data meanwhile. A waker
-//! of the same data and the same vtable wakes the same task, wherever the sleep was moved. This is
-//! what `Waker::will_wake` compares.
+//! **A reused address misleads no poll.** The timer holds a clone of its waker while it is armed,
+//! so nothing else can have the address of the waker's data. A waker of the same data and vtable
+//! wakes the same task, wherever the sleep was moved; `Waker::will_wake` compares the same two.
 //!
-//! A tick that was reached says that the timer has fired, or will before the turn lets the lock go
-//! for the last time. Either way its deadline has passed.
+//! A tick that was reached shows that the timer has fired, or will before the turn releases the
+//! lock for the last time. Either way its deadline has passed.
 
 use std::task::Waker;
 
 use super::lock::LockHeld;
 use crate::clock::tick::{AtomicTick, Tick};
 
-/// The tick up to which a shard was turned.
 #[derive(Debug)]
 pub(crate) struct TurnedTo(AtomicTick);
 
@@ -32,10 +30,10 @@ impl TurnedTo {
         TurnedTo(AtomicTick::new(Tick::FIRST))
     }
 
-    /// `Tick::NEVER` once the shard was closed.
+    /// `Tick::NEVER` once the shard is closed.
     #[inline]
     pub(crate) fn get(&self) -> Tick {
-        // What the turn did before is seen too.
+        // The Acquire also shows what the turn did before.
         self.0.get()
     }
 
@@ -50,7 +48,7 @@ impl TurnedTo {
     }
 }
 
-/// Which waker a timer has, without holding it.
+/// The identity of a timer's waker, without holding it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WakerId {
     data: usize,
@@ -58,7 +56,6 @@ pub(crate) struct WakerId {
 }
 
 impl WakerId {
-    /// That of no waker.
     pub(crate) const NONE: WakerId = WakerId { data: 0, vtable: 0 };
 
     #[inline]

@@ -1,6 +1,6 @@
 //! The state word of a deadline. It makes `reset` lock-free and its answer exact.
 //!
-//! One `AtomicU64` says whether the deadline is pending, and at which tick it is due. So one
+//! One `AtomicU64` holds whether the deadline is pending, and at which tick it is due. So one
 //! compare-exchange decides between a reset and the expiry.
 //!
 //! | tag | the highest bits | the deadline is |
@@ -10,36 +10,33 @@
 //!
 //! The bits between are the *version of the timeout*, which changes with each `set_timeout`.
 //!
-//! A reset makes a due later or leaves it, and needs no lock. All else goes through a
+//! A reset only makes a due later or leaves it, and needs no lock. All other changes go through a
 //! [`LockedWord`], which only a thread with a shard's lock can make.
 //!
-//! A sleep that was reset while it was armed has a word too. Its timeout is zero, so it has no
-//! grace. It has one owner and no handles.
+//! A sleep that was reset while armed has a word too, without a timeout, a grace, or handles.
 //!
-//! Invariant: while a thread holds the lock of the deadline's shard, no other thread does more than
-//! make the due later. The timer in the wheel is linked at the due or earlier. When its slot comes,
-//! the driver asks the word for the due, and links the timer again if that is later.
+//! Invariant: while a thread holds the lock of the deadline's shard, other threads only make the
+//! due later. The timer in the wheel is linked at the due or earlier. When its slot comes, the
+//! driver reads the due from the word, and links the timer again if that is later.
 //!
 //! Orders that could go wrong, and why they do not. The code refers to the labels.
 //!
-//! - **W1. A reset against the expiry.** Both compare-exchange from the same pending value. The one
-//!   that comes second fails. The driver then judges the new due, and a reset answers `false`.
+//! - **W1. A reset against the expiry.** Both compare-exchange from the same pending value, and the
+//!   second one fails. The driver then judges the new due, and a reset returns `false`.
 //! - **W2. A reset against `set_timeout`.** A reset that has read the old timeout would leave a due
 //!   that no later reset makes earlier. So a reset reads the word first and the timeout after it,
 //!   and `set_timeout` writes the timeout first and then another version. If the reset has read the
-//!   old timeout, the version has changed since, its exchange fails, and it reads both again. The
-//!   version goes through all states. It comes back after 2^20 changes, all between two steps of
-//!   one reset.
+//!   old timeout, the version has changed since, its exchange fails, and it reads both again. A
+//!   version recurs only after 2^20 changes, all between two steps of one reset.
 //! - **W3. A reset after the deadline, but before the driver.** The reset sees that the deadline
-//!   may have passed, and settles it under the lock. So its answer does not depend on how busy the
-//!   driver is.
+//!   may have passed, and settles it under the lock. So a busy driver changes no answer.
 //! - **W4. Two resets, the older one last.** A reset never replaces a later due by an earlier one.
 //!   The later one covers the older one, whose answer `true` holds.
-//! - **W5. A handle reads the key while the driver fires the timer.** Both hold the lock, and a
-//!   stale key finds no timer.
+//! - **W5. A handle reads the key while the driver fires the timer.** Both hold the lock. A stale
+//!   key finds none.
 //! - **W6. A timeout that is set after the end.** A reset loads a pending word, the deadline
-//!   expires, and then a shorter timeout is set, which the reset reads. By that the due need not
-//!   move. So a reset that moves nothing loads the word again, and finds the end.
+//!   expires, and then a shorter timeout is set, which the reset reads. By that timeout the due
+//!   need not move. So a reset that moves nothing loads the word again, and finds the end.
 
 use std::ops::Deref;
 use std::task::Poll;
@@ -54,41 +51,36 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 #[derive(Debug)]
 pub(crate) struct Word {
     state: AtomicU64,
-    /// The timeout as it was set.
     timeout: AtomicU64,
     key_sequence: AtomicU64,
     key_index: AtomicU32,
-    /// It is written once, and has a meaning only for the code that made the word.
+    /// Written once; it has a meaning only for the creator of the word.
     tag: MapTag,
 }
 
-/// The name that a map has for one of its words.
+/// The name by which a map knows one of its words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MapTag {
-    /// The hash of the key.
     pub(crate) hash: u32,
-    /// The number of the shard that the word is on.
     pub(crate) shard: u32,
 }
 
-/// The finding of a thread that asks whether a deadline has expired.
+/// The result of asking whether a deadline has expired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expiry {
-    /// It was due then, and has now expired.
+    /// It was due at this tick, and has now expired.
     Expired(Tick),
-    /// It is due later, and this is when.
+    /// It is due at this later tick.
     Later(Tick),
-    /// It was due, and is in the grace of a stall, which ends then.
+    /// It was due, and is in the grace of a stall, which ends at this tick.
     Spared(Tick),
-    /// It had been settled before.
     Settled(Result<(), Cancelled>),
 }
 
-/// The outcome of a deadline that has expired. Any other is why it did not.
+/// The outcome of an expired deadline. Any other outcome is why it did not expire.
 pub(crate) const EXPIRED: Result<(), Cancelled> = Ok(());
 
 impl Word {
-    /// A word that is pending.
     pub(crate) fn new(due: Tick, timeout: Duration, tag: MapTag) -> Word {
         Word {
             state: AtomicU64::new(State::Pending(due).to_bits()),
@@ -104,7 +96,6 @@ impl Word {
         self.tag
     }
 
-    /// The outcome of the deadline, once it has one.
     #[inline]
     pub(crate) fn outcome(&self) -> Poll<Result<(), Cancelled>> {
         match State::from_bits(self.load()) {
@@ -119,13 +110,12 @@ impl Word {
         State::from_bits(self.load()).due()
     }
 
-    /// The timeout as it was set.
     pub(crate) fn timeout(&self) -> Duration {
         from_nanos(self.timeout_nanos())
     }
 
-    /// Makes a deadline that is pending at `now` due its timeout after `since`, or leaves it if it
-    /// is due later. `false` if this needs the lock: the deadline is settled, or must be (W3).
+    /// Makes a pending deadline due its timeout after `since`, or leaves it if it is due later.
+    /// `false` if this needs the lock: it is settled, or has passed at `now` (W3).
     #[inline]
     pub(crate) fn reset(&self, tick: TickLength, now: Moment, since: Moment) -> bool {
         let is_ahead = |before| tick.start_of(before) > now;
@@ -136,8 +126,7 @@ impl Word {
         })
     }
 
-    /// Makes a deadline due at that tick, which is no earlier than its due. `false` if it is
-    /// settled, or due later.
+    /// Makes a deadline due at this tick. `false` if it is settled, or due later.
     #[inline]
     pub(crate) fn defer_to(&self, due: Tick) -> bool {
         self.defer(
@@ -146,8 +135,7 @@ impl Word {
         )
     }
 
-    /// Makes a pending deadline whose due is `accepted` due at what `later` makes of that, or
-    /// leaves it (W4) where that gives `None`.
+    /// Moves the due of a pending deadline `later` if it is `accepted`. `None` keeps it (W4).
     #[inline]
     fn defer(&self, accepted: impl Fn(Tick) -> bool, later: impl Fn(Tick) -> Option<Tick>) -> bool {
         let mut state = self.load();
@@ -160,8 +148,8 @@ impl Word {
                 continue;
             };
             let new = with_due(state, due);
-            // W1 and W2: if the state has changed, it is judged again. AcqRel: earlier writes of
-            // this thread go with the word. Acquire on failure: as in `load`.
+            // W1 and W2: a changed state is judged again. AcqRel: earlier writes of this thread go
+            // with the word. Acquire on failure: as in `load`.
             let exchanged =
                 self.state
                     .compare_exchange(state, new, Ordering::AcqRel, Ordering::Acquire);
@@ -173,7 +161,7 @@ impl Word {
         false
     }
 
-    /// The word as a thread may read and write it only with the lock of its shard held.
+    /// The word as only a thread with the lock of its shard may read and write it.
     #[inline]
     pub(crate) fn locked<'a>(&'a self, _: LockHeld<'a>) -> LockedWord<'a> {
         LockedWord(self)
@@ -182,8 +170,8 @@ impl Word {
     /// The index and the sequence of its timer's key. The sequence is zero before the first timer.
     #[inline]
     pub(crate) fn key(&self) -> (u32, u64) {
-        // Relaxed, here and in `set_key`: a thread that writes it holds the lock, and one that
-        // reads it holds the lock too, or wrote it itself and is the only one to write it (W5).
+        // Relaxed, also in `set_key`: every writer and reader holds the lock, or is the only writer
+        // (W5).
         (
             self.key_index.load(Ordering::Relaxed),
             self.key_sequence.load(Ordering::Relaxed),
@@ -192,8 +180,8 @@ impl Word {
 
     #[inline]
     fn timeout_nanos(&self) -> u64 {
-        // Acquire: a thread that reads a timeout sees what was done to the word before that was set
-        // (W6). A thread that has read a version in the word sees its timeout (W2).
+        // Acquire: a reader of a timeout sees the changes of the word before that was set (W6). A
+        // reader of a version in the word sees its timeout (W2).
         self.timeout.load(Ordering::Acquire)
     }
 
@@ -204,7 +192,6 @@ impl Word {
     }
 }
 
-/// A word, with the lock of its shard held.
 #[derive(Clone, Copy)]
 pub(crate) struct LockedWord<'a>(&'a Word);
 
@@ -217,7 +204,7 @@ impl Deref for LockedWord<'_> {
 }
 
 impl LockedWord<'_> {
-    /// Expires the deadline if `has_passed` says so of its due.
+    /// Expires the deadline if `has_passed` holds for its due.
     pub(crate) fn expire_if(&self, mut has_passed: impl FnMut(Tick) -> bool) -> Expiry {
         let expired = |due| has_passed(due).then_some(State::Settled(EXPIRED));
         match self.update(expired) {
@@ -227,21 +214,19 @@ impl LockedWord<'_> {
         }
     }
 
-    /// Brings the deadline to its end, and returns its due. `None` if it had come to an end
-    /// already.
+    /// Ends the deadline, and returns its due. `None` if it had ended already.
     pub(crate) fn settle(&self, outcome: Result<(), Cancelled>) -> Option<Tick> {
         self.update(|_| Some(State::Settled(outcome))).ok()
     }
 
-    /// Makes a pending deadline due at what `next` makes of its due, earlier or later.
+    /// Makes a pending deadline due at the result of `next`, earlier or later.
     pub(crate) fn set_due(&self, next: impl Fn(Tick) -> Tick) {
         let _ = self.update(|due| Some(State::Pending(next(due))));
     }
 
-    /// Changes the timeout. A pending deadline that is due after `latest` is due then.
+    /// Changes the timeout. A pending deadline that is due after `latest` becomes due then.
     pub(crate) fn set_timeout(&self, timeout: Duration, latest: Tick) {
-        // Release: pairs with the Acquire in `timeout_nanos` (W6). The word's next version
-        // publishes it too (W2).
+        // Release: pairs with `timeout_nanos` (W6). The word's next version publishes it too (W2).
         self.timeout.store(to_nanos(timeout), Ordering::Release);
         let next = |bits| {
             let state = match State::from_bits(bits) {
@@ -253,8 +238,7 @@ impl LockedWord<'_> {
         let _ = self.fetch_update(next);
     }
 
-    /// Makes the deadline pending after any outcome, due at `due`, or later if it is pending and
-    /// due later.
+    /// Makes the deadline pending after any outcome, due at `due`, or later if it already was.
     pub(crate) fn restart(&self, due: Tick) {
         if self.outcome().is_pending() {
             self.set_due(|before| before.max(due)); // W4.
@@ -263,8 +247,7 @@ impl LockedWord<'_> {
         }
     }
 
-    /// Makes the deadline pending after any outcome, due at `due`, earlier or later. For a word
-    /// that is never reset.
+    /// Makes the deadline pending after any outcome, due at `due`. For a word that is never reset.
     pub(crate) fn set(&self, due: Tick) {
         self.store(State::Pending(due));
     }
@@ -274,15 +257,15 @@ impl LockedWord<'_> {
         self.store(State::Settled(Err(cancelled)));
     }
 
-    /// Only for what no other thread changes meanwhile, or where the change may be lost.
+    /// Only where no other thread changes the word, or where its change may be lost.
     fn store(&self, state: State) {
         let bits = state.replacing(self.load());
         // Release: pairs with the Acquire in `load` and `update`.
         self.state.store(bits, Ordering::Release);
     }
 
-    /// Replaces a pending state by what `next` makes of its due, and returns that due. An error is
-    /// the present state: `next` gave `None`, or it is settled.
+    /// Replaces a pending state by the result of `next` for its due, and returns that due. An error
+    /// is the present state: `next` returned `None`, or it is settled.
     fn update(&self, mut next: impl FnMut(Tick) -> Option<State>) -> Result<Tick, State> {
         let next = |bits| {
             let due = State::from_bits(bits).due()?;
@@ -294,8 +277,8 @@ impl LockedWord<'_> {
     }
 
     fn fetch_update(&self, next: impl FnMut(u64) -> Option<u64>) -> Result<u64, u64> {
-        // W1: if a reset came first, the exchange fails, and `next` judges the new due. Orderings
-        // as in `defer`.
+        // W1: after a reset the exchange fails, and `next` judges the new due. Orderings as in
+        // `defer`.
         self.state
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, next)
     }
@@ -308,7 +291,6 @@ impl LockedWord<'_> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// It is due then.
     Pending(Tick),
     Settled(Result<(), Cancelled>),
 }
@@ -328,7 +310,6 @@ fn is_pending(bits: u64) -> bool {
     bits & SETTLED == PENDING
 }
 
-/// The due in a pending word.
 #[inline]
 fn due_of(bits: u64) -> Tick {
     Tick::new(bits >> TICK_SHIFT)
@@ -340,19 +321,17 @@ fn with_due(bits: u64, due: Tick) -> u64 {
     due.get() << TICK_SHIFT | bits & VERSION_MASK
 }
 
-/// The word with the next version of the timeout.
 fn next_version(bits: u64) -> u64 {
     let version = bits.wrapping_add(1 << TAG_BITS) & VERSION_MASK;
     bits & !VERSION_MASK | version
 }
 
 impl State {
-    /// The word of this state, with the version of the word that it replaces.
+    /// The bits of this state, with the version of the word that it replaces.
     fn replacing(self, bits: u64) -> u64 {
         self.to_bits() | bits & VERSION_MASK
     }
 
-    /// With the first version of the timeout.
     fn to_bits(self) -> u64 {
         let (bits, tag) = match self {
             State::Pending(due) => (due.get(), PENDING),
