@@ -1,17 +1,16 @@
 //! The clock of a timer, and its readings.
 //!
-//! It is the system's, with one exception. In builds with tokio's `test-util` a current-thread
-//! runtime may be paused at any moment, without notice. Its timer reads the clock where the call is
-//! made, as tokio's own timers do: in the runtime that is the runtime's clock, and on a plain
-//! thread the system's. Without that feature, [`pausable`] leaves no trace of this in the compiled
-//! program.
+//! The clock is the system's, with one exception. In builds with tokio's `test-util` a
+//! current-thread runtime may be paused at any moment, without notice. Its timer reads the clock
+//! where the call is made, as tokio's own timers do: the runtime's clock in the runtime, the
+//! system's on a plain thread. Without that feature, [`pausable`] compiles to nothing.
 //!
 //! Invariants:
 //!
-//! - On one thread of the runtime, readings never go back. A reading of another thread may lie
-//!   before or after, by any time, once the clock was paused.
-//! - The epoch belongs to the timer and lies on its runtime's grid, which `grid` finds.
-//!   So two equal runs under a paused clock see equal moments.
+//! - On one thread of the runtime, readings never go back. Once the clock was paused, a reading of
+//!   another thread may lie before or after by any time.
+//! - The epoch belongs to the timer and lies on its runtime's grid, which `grid` finds. So two
+//!   equal runs under a paused clock see equal moments.
 
 pub(crate) mod grid;
 pub(crate) mod next_check;
@@ -41,7 +40,7 @@ pub(crate) struct Clock {
     /// Whether a thread has seen that the clock is not the system's. Never cleared.
     was_seen_virtual: AtomicBool,
     stalls: Stalls,
-    /// When its runtime shut down. Written before any shard is closed, never cleared.
+    /// When the runtime shut down. Written before any shard is closed, never cleared.
     ended: OnceLock<Moment>,
 }
 
@@ -51,8 +50,8 @@ impl Clock {
         Clock::new(None, tick, system_now(), has_grace)
     }
 
-    /// The clock of the runtime of `handle`, or the system's, which begins at `epoch`. The caller
-    /// is in the context of that runtime.
+    /// The clock of the runtime of `handle`, or the system's, from `epoch` on. Call this in its
+    /// context.
     pub(crate) fn new(
         handle: Option<&Handle>,
         tick: TickLength,
@@ -67,7 +66,7 @@ impl Clock {
             stalls: Stalls::new(tick, has_grace),
             ended: OnceLock::new(),
         };
-        // So that a plain thread learns of it.
+        // So that a plain thread learns of a clock that is paused by now.
         clock.is_virtual();
         clock
     }
@@ -77,7 +76,6 @@ impl Clock {
         self.moment(self.now_instant())
     }
 
-    /// The present reading of the calling thread.
     #[inline]
     pub(crate) fn now_instant(&self) -> Instant {
         if self.is_pausable() && is_context_alive() {
@@ -87,16 +85,14 @@ impl Clock {
         }
     }
 
-    /// Whether the clock can ever be paused.
     #[inline]
     pub(crate) fn is_pausable(&self) -> bool {
-        // The compiler knows where none is.
+        // A constant, so the compiler removes the rest where there is no pausable clock.
         HAS_TEST_UTIL && self.can_be_paused
     }
 
-    /// The instant of this clock that is as far away as `instant` is by the clock that
-    /// `Instant::now()` reads. These are two clocks if the caller's may be paused and this one is
-    /// the system's.
+    /// Translates `instant` from the clock of `Instant::now()` to this one, at the same distance
+    /// from now. The two differ if the caller's may be paused and this one is the system's.
     pub(crate) fn translate(&self, instant: Instant) -> Instant {
         if !HAS_TEST_UTIL || self.can_be_paused {
             return instant;
@@ -107,22 +103,22 @@ impl Clock {
         if before <= here && here <= after {
             return instant;
         }
-        // The rest is counted from the later reading, so that it is not too little.
+        // Counted from the later reading, so that the distance is not too short.
         let left = instant.saturating_duration_since(here);
         self.instant(self.moment(after).after(left))
     }
 
-    /// Whether the clock is paused, or was once paused, and so is not the system's. A plain thread
-    /// learns of it from the threads of the runtime that have asked.
+    /// Whether the clock is or was paused, and so is not the system's. Plain threads learn it from
+    /// others.
     pub(crate) fn is_virtual(&self) -> bool {
         if !self.is_pausable() {
             return false;
         }
-        // Relaxed: nothing else hangs on it.
+        // Relaxed: nothing else depends on it.
         if self.was_seen_virtual.load(Ordering::Relaxed) {
             return true;
         }
-        // A clock that stands may happen to show the system's time once, but not twice.
+        // A stopped clock may happen to show the system's time once, but not twice.
         let mut last = system_now();
         let mut is_off = || {
             let reading = self.now_instant();
@@ -145,18 +141,16 @@ impl Clock {
         self.tick.current(self.now())
     }
 
-    /// Whether a deadline that was not armed yet is due. It is due on tokio's grid, as tokio's are,
-    /// however long a tick is.
+    /// Whether an unarmed deadline is due: by tokio's grid, as tokio's are, at any tick length.
     pub(crate) fn is_due_now(&self, due: Moment) -> bool {
         has_come_to_line(due, self.now())
     }
 
-    /// When `tick` begins.
     pub(crate) fn start_of(&self, tick: Tick) -> Instant {
         self.instant(self.tick.start_of(tick))
     }
 
-    /// Whether an instant comes before `tick` begins, or as it begins.
+    /// Whether an instant comes no later than the start of `tick`.
     #[inline]
     pub(crate) fn is_by(&self, instant: Instant, tick: Tick) -> bool {
         let distance = self.tick.start_of(tick).since(Moment::EPOCH);
@@ -164,12 +158,12 @@ impl Clock {
         start.is_some_and(|start| instant <= start)
     }
 
-    /// The last tick that any clock comes to.
+    /// The last tick that any clock reaches.
     pub(crate) fn last_tick(&self) -> Tick {
         self.tick.current(Moment::MAX)
     }
 
-    /// An instant before the runtime was built, as far as the platform can name one.
+    /// An instant before the runtime was built, as far as the platform can represent one.
     pub(crate) fn long_ago(&self) -> Instant {
         long_before(self.epoch)
     }
@@ -183,7 +177,7 @@ impl Clock {
     }
 
     pub(crate) fn instant(&self, moment: Moment) -> Instant {
-        /// For platforms that cannot name an instant as far away as `Moment::MAX`. As tokio's.
+        /// For platforms without an instant as far away as `Moment::MAX`; tokio's value.
         const FAR_FUTURE: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
         let before = Moment::EPOCH.since(moment);
         if before > Duration::ZERO {
@@ -194,19 +188,16 @@ impl Clock {
             .unwrap_or_else(|| self.epoch + FAR_FUTURE)
     }
 
-    /// The stalls of the driver that goes by this clock.
     pub(crate) fn stalls(&self) -> &Stalls {
         &self.stalls
     }
 
-    /// The grace that a stall gives, at `now`, to a pending deadline of this due and this timeout:
-    /// the tick at which it ends. `None` if the deadline has none, or none any more.
+    /// When the grace of a pending deadline ends. `None` if it has none at `now`.
     pub(crate) fn grace_end(&self, due: Tick, timeout: Duration, now: Moment) -> Option<Tick> {
         self.stalls
             .grace_end(due, timeout, now, || self.is_virtual())
     }
 
-    /// When its runtime shut down, as far as any thread has noticed.
     #[inline]
     pub(crate) fn ended(&self) -> Option<Moment> {
         self.ended.get().copied()
@@ -217,7 +208,6 @@ impl Clock {
         self.ended.get().is_some()
     }
 
-    /// The runtime has shut down, at that moment.
     pub(crate) fn end(&self, ended: Moment) {
         self.ended.get_or_init(|| ended);
     }
@@ -233,8 +223,7 @@ fn system_now() -> Instant {
     Instant::from_std(std::time::Instant::now())
 }
 
-/// Whether tokio's clock can be read on this thread. Once its thread-locals are destroyed, a
-/// reading panics.
+/// Whether tokio's thread-locals are alive. Otherwise a reading of its clock panics.
 fn is_context_alive() -> bool {
     !Handle::try_current().is_err_and(|error| error.is_thread_local_destroyed())
 }
@@ -248,17 +237,15 @@ mod tests {
     const HOUR: Duration = Duration::from_secs(60 * 60);
     const MILLISECOND: Duration = Duration::from_millis(1);
 
-    /// How long ago the epoch of the system's clock is here. A machine has been up for that long.
+    /// How long ago the epoch of the system's clock lies. Any machine has been up for that long.
     const PAST: Duration = Duration::from_secs(1);
 
-    /// The system's clock, whose epoch lies in the past.
     fn system(tick: Duration) -> Clock {
         let tick = TickLength::new(tick).unwrap();
         let epoch = system_now().checked_sub(PAST).unwrap();
         Clock::new(None, tick, epoch, true)
     }
 
-    /// The clock of the current runtime, which begins now.
     fn of_runtime() -> Clock {
         let tick = TickLength::new(MILLISECOND).unwrap();
         Clock::new(Some(&Handle::current()), tick, Instant::now(), true)

@@ -1,5 +1,5 @@
-//! A Dekker handshake: one party publishes when it next checks what many others change, and a
-//! thread whose change is due before that notifies it.
+//! A Dekker handshake: one party publishes its next check, and a thread whose change is due earlier
+//! notifies it.
 //!
 //! The driver checks the next expiries of its shards, and the stream of a map its parts. A change
 //! that the next check finds in time costs its thread a load.
@@ -14,16 +14,14 @@
 //! ```
 //!
 //! **No change is lost.** Of two sequentially consistent fences one comes first. If it is that of
-//! the change, L2 reads what C1 wrote. If it is that of the check, C2 reads what L1 wrote, or
-//! something later. That may be `NEVER`, and then the thread notifies. Or it is the tick that L3 or
-//! a later check wrote. If that is early enough, the check at it finds the change. If it is not,
-//! the thread notifies.
+//! the change, L2 reads what C1 wrote. If it is that of the check, C2 reads the value of L1 or a
+//! later one. If that is `NEVER`, the thread notifies. Otherwise it is the tick that L3 or a later
+//! check wrote: either that check finds the change, or it is too late and the thread notifies.
 //!
-//! Invariant: only the party that checks writes the tick.
+//! Invariant: only the checking party writes the tick.
 //!
-//! The loads and stores are `Acquire` and `Release`. So a thread whose C2 reads the tick of L3 also
-//! sees what the party did before L3. The order of C1 and C2, and of L1 and L2, comes from the
-//! fences alone.
+//! The loads and stores are `Acquire` and `Release`, so a thread whose C2 reads the tick of L3 also
+//! sees what the party did before L3. The fences alone order C1 and C2, and L1 and L2.
 
 use super::tick::{AtomicTick, Tick};
 use crate::sync::{Ordering, fence};
@@ -32,14 +30,13 @@ use crate::sync::{Ordering, fence};
 pub(crate) struct NextCheck(AtomicTick);
 
 impl NextCheck {
-    /// The first check is at `tick`. With `Tick::FIRST` it comes by itself, and with `Tick::NEVER`
-    /// the party has to be notified.
+    /// The first check is at `tick`: by itself for `FIRST`, only if notified for `NEVER`.
     pub(crate) fn new(tick: Tick) -> NextCheck {
         NextCheck(AtomicTick::new(tick))
     }
 
-    /// Whether the next check is in time for a change that is due at `tick`. The thread that made
-    /// the change calls this after it. If this is `false`, that thread must notify.
+    /// Whether the next check is in time for a change that is due at `tick`. The changing thread
+    /// calls this after the change, and must notify the party if it returns `false`.
     #[inline]
     pub(crate) fn comes_by(&self, tick: Tick) -> bool {
         // Between C1 and C2: pairs with the fence between L1 and L2.
@@ -48,12 +45,11 @@ impl NextCheck {
         self.0.get() <= tick
     }
 
-    /// The tick of the next check, for the party that checks.
     pub(crate) fn tick(&self) -> Tick {
         self.0.about()
     }
 
-    /// Reads all changes with `read`. A thread that makes one after this has begun notifies.
+    /// Reads all changes with `read`. A thread whose change comes after the start of this notifies.
     pub(crate) fn begin<R>(&self, read: impl FnOnce() -> R) -> R {
         // L1.
         self.at(Tick::NEVER);
@@ -63,7 +59,7 @@ impl NextCheck {
         read()
     }
 
-    /// The next check is at that tick, unless a thread notifies.
+    /// Sets the next check to this tick, unless a thread notifies.
     pub(crate) fn at(&self, tick: Tick) {
         // L3.
         self.0.set(tick);

@@ -1,10 +1,10 @@
 //! Whether a clock can be paused: known when the crate is compiled.
 //!
-//! Only builds with tokio's feature `test-util` can pause a clock, that of a current-thread
-//! runtime. A crate cannot see another one's feature. But `tokio::time::pause` exists only with it,
-//! and a glob import within a block shadows the names of the module around it. So `pause` in the
-//! block below is tokio's function if there is one, and else the struct. Where it is the struct,
-//! the compiler removes all that a clock that can be paused would need.
+//! Only builds with tokio's feature `test-util` can pause a clock, and only that of a
+//! current-thread runtime. A crate cannot see another one's features. But `tokio::time::pause`
+//! exists only with this one, and a glob import within a block shadows the names of the module
+//! around it. So `pause` in the block below is tokio's function if there is one, and otherwise the
+//! struct. In that case the compiler removes all code for pausable clocks.
 
 use crate::runtime::{Handle, RuntimeFlavor};
 
@@ -15,7 +15,6 @@ pub(crate) const HAS_TEST_UTIL: bool = {
     is_function(&pause)
 };
 
-/// Whether the clock of a runtime can be paused, at any moment.
 pub(crate) fn can_be_paused(runtime: &Handle) -> bool {
     HAS_TEST_UTIL && runtime.runtime_flavor() == RuntimeFlavor::CurrentThread
 }
@@ -41,7 +40,7 @@ impl<F: Fn()> MaybeFunction for F {
 
 #[cfg(test)]
 mod tests {
-    /// The soak has the test that it is false in a build without the feature.
+    /// The soak tests that it is false in a build without the feature.
     #[test]
     fn the_feature_is_seen_where_it_is() {
         const { assert!(super::HAS_TEST_UTIL) };

@@ -1,9 +1,9 @@
 //! Stalls: times in which the driver could not run, and the grace that they give to deadlines.
 //!
 //! A process may be stopped, a virtual machine migrated, a container throttled, a worker blocked.
-//! When it goes on, the heartbeats of live connections lie unread in their sockets, and all their
-//! deadlines have passed. A driver that settled them would close every connection. So a deadline
-//! whose time passed within a stall stays pending for a grace, and a reset in that time is in time.
+//! Afterwards the heartbeats of live connections lie unread in their sockets, and all their
+//! deadlines have passed. Expiring them would close every connection. So a deadline that passed
+//! within a stall stays pending for a grace, in which it can still be reset.
 //!
 //! ```text
 //!   waits_since         the driver goes on        + 100 ms              + its length
@@ -11,39 +11,37 @@
 //!           ^ due ------ moved by the stall's length ------> expires
 //! ```
 //!
-//! - The driver is stalled if it makes no progress for more than 50 ms and one tick, while
-//!   something is due. On a virtual clock nothing is a stall, since `advance` resembles one.
-//! - A turn makes progress with each batch. So its own work is no stall, and no part of one. A
-//!   waker that blocks, or a process that is stopped within a batch, is one.
+//! - The driver is stalled if it makes no progress for more than 50 ms and one tick while something
+//!   is due. A virtual clock has no stalls, since `advance` looks like one.
+//! - A turn makes progress with each batch, so the driver's own work is no part of a stall. A waker
+//!   that blocks, or a process stopped within a batch, causes one.
 //! - A deadline that is due within the stall, or in the 100 ms after it, ends later by the stall's
-//!   length. So all of them end as far apart as they were due. It ends 100 ms after the stall at
-//!   the earliest, and its timeout after it at the latest.
-//! - A due that a call sets into those 100 ms may be moved too, because nothing tells when it was
-//!   set. A reset after the stall makes it later than that, unless the timeout is shorter. Then its
-//!   end would come before its due, and it has no grace.
-//! - The end of a grace is a function of the due, the timeout and the stall. Nothing is written
-//!   into the deadline. It is spared once between two resets, because a second stall does not
-//!   contain the first due.
-//! - A stall is forgotten when all that it has moved has ended.
+//!   length, at least 100 ms and at most its timeout after the stall. Deadlines keep their
+//!   distances.
+//! - A due that a call sets into those 100 ms may be moved too, because nothing records when it was
+//!   set. A reset after the stall makes it later than that, unless the timeout is shorter. In that
+//!   case its grace would end before its due, and it has none.
+//! - The end of a grace is a function of the due, the timeout and the stall. The deadline stores
+//!   nothing. It is spared once between two resets: a second stall does not contain the first due.
+//! - A stall is forgotten once every deadline that it moved has ended.
 //!
 //! # Since when something waits
 //!
-//! `waits_since` is the tick since which due timers have waited for the driver. While nothing is
-//! late it is the tick of the alarm. In a turn it is the tick of the last progress. It never lies
-//! before the moment in which it is written: what is linked in the past has not waited, and what
+//! `waits_since` is the tick since which due timers have waited for the driver: the tick of the
+//! alarm while nothing is late, and in a turn the tick of the last progress. It never lies before
+//! the moment at which it is written: a timer linked in the past has not waited, and one that
 //! passed during the driver's own work was late before any stall.
 //!
 //! Orders that could go wrong, and why they do not:
 //!
 //! - *A thread polls or resets a deadline before the driver has noticed the stall.* The thread sees
-//!   that something waits for longer than a stall, and leaves the deadline for the driver to judge.
+//!   that something has waited for longer than a stall, and leaves the deadline to the driver.
 //! - *The driver notices meanwhile.* It notes the stall first, and then writes `waits_since`. The
-//!   thread reads in the opposite order, and so finds the one or the other.
-//! - *A call defers the alarm while the driver is late*, because what was due is gone. No turn
-//!   comes for that any more, so the call notes the stall so far.
-//! - *A call moves a deadline into a stall that has ended*, by `reset_at` to an instant of the
-//!   past. The deadline did not pass while the driver could not run. So such a call expires it at
-//!   once, and asks for no grace.
+//!   thread reads in the opposite order, and so finds one or the other.
+//! - *A call defers the alarm while the driver is late*, because the timer that was due is gone. No
+//!   turn comes for it any more, so the call notes the stall so far.
+//! - *A call moves a deadline into a stall that has ended*, by `reset_at` to a past instant. The
+//!   deadline did not pass within the stall, so it expires at once.
 
 use std::time::Duration;
 
@@ -53,24 +51,22 @@ use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 /// A stall is longer than this and a tick, because the last progress of a turn is known to a tick.
 const SHORTEST_STALL: Duration = Duration::from_millis(50);
 
-/// Heartbeats that lie in sockets are read by tasks that have yet to be scheduled.
+/// Time for the tasks that read the heartbeats in the sockets, and have yet to be scheduled.
 const SHORTEST_GRACE: Duration = Duration::from_millis(100);
 
-/// The stalls of one driver.
 #[derive(Debug)]
 pub(crate) struct Stalls {
     tick: TickLength,
-    /// Whether a stall gives deadlines a grace.
     has_grace: bool,
-    /// The tick since which due timers have waited for the driver. Only a turn writes it,
-    /// and a thread that holds the lock of the alarm while none is made.
+    /// The tick since which due timers have waited for the driver. Written only by a turn, or by a
+    /// thread that holds the alarm's lock while there is none.
     waits_since: AtomicTick,
-    /// Those that have moved a deadline which may be pending, in their order.
+    /// In their order, those that have moved a deadline which may still be pending.
     recent: Mutex<Vec<Stall>>,
-    /// When the last stall ended that has given a grace.
+    /// When the last stall that gave a grace ended.
     last_end: AtomicU64,
     count: AtomicU64,
-    /// How long all of them took, in nanoseconds.
+    /// Their total length, in nanoseconds.
     total: AtomicU64,
 }
 
@@ -87,8 +83,7 @@ impl Stalls {
         }
     }
 
-    /// The grace that a stall gives, at `now`, to a pending deadline of this due and this timeout:
-    /// the tick at which it ends. `None` if the deadline has none, or none any more.
+    /// When the grace of a pending deadline ends. `None` if it has none at `now`.
     pub(crate) fn grace_end(
         &self,
         due: Tick,
@@ -96,12 +91,12 @@ impl Stalls {
         now: Moment,
         is_virtual: impl FnOnce() -> bool,
     ) -> Option<Tick> {
-        // What has no timeout has no grace: a sleep.
+        // A sleep has no timeout, and no grace.
         if !self.has_grace || timeout.is_zero() {
             return None;
         }
-        // In this order: the head of the file explains why. Acquire: pairs with the Release in
-        // `wait_from`. A thread that sees the driver go on sees the stall that was noted before.
+        // In this order; see the head of the file. Acquire: pairs with the Release in `wait_from`.
+        // A thread that sees the driver's progress sees the stall that was noted before.
         let from = self.waits_since.get();
         let present = self.stall_between(from, now);
         let present = present.filter(|stall| stall.from <= due && !is_virtual());
@@ -117,7 +112,7 @@ impl Stalls {
         end.filter(|&end| end > self.tick.current(now))
     }
 
-    /// The stall of a driver that has made no progress, if it was so long, on the system's clock.
+    /// The stall of a driver without progress between the two, if that is long enough.
     fn stall_between(&self, from: Tick, end: Moment) -> Option<Stall> {
         let length = end.since(self.tick.start_of(from));
         let is_stall = length > SHORTEST_STALL + self.tick.as_duration();
@@ -125,7 +120,7 @@ impl Stalls {
     }
 
     fn note(&self, stall: Stall) {
-        // Relaxed: counts that nothing else hangs on.
+        // Relaxed: counts on which nothing depends.
         self.count.fetch_add(1, Ordering::Relaxed);
         let nanos = u64::try_from(stall.length.as_nanos()).unwrap_or(u64::MAX);
         self.total.fetch_add(nanos, Ordering::Relaxed);
@@ -140,24 +135,21 @@ impl Stalls {
         self.last_end.store(stall.end.to_bits(), Ordering::Release);
     }
 
-    /// When the last stall ended. What counts from then or later ends after any grace.
+    /// When the last stall ended. A timeout that counts from then or later ends after any grace.
     #[inline]
     pub(crate) fn last_end(&self) -> Moment {
         Moment::from_bits(self.last_end.load(Ordering::Acquire))
     }
 
-    /// How many stalls are kept.
     #[cfg(test)]
     pub(crate) fn kept(&self) -> usize {
         lock(&self.recent).len()
     }
 
-    /// How many stalls there were.
     pub(crate) fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// How long all of them took.
     pub(crate) fn total(&self) -> Duration {
         Duration::from_nanos(self.total.load(Ordering::Relaxed))
     }
@@ -165,8 +157,8 @@ impl Stalls {
 
 /// For the driver.
 impl Stalls {
-    /// A turn begins at `now`, or goes on after a batch. Notes the stall that ends with that, if it
-    /// was one, and only then writes since when the rest waits. Returns its length.
+    /// A turn begins at `now`, or continues after a batch. Notes the stall that thereby ends, if
+    /// any, and only then writes since when the rest waits. Returns the stall's length.
     pub(crate) fn turn_begins(
         &self,
         now: Moment,
@@ -181,17 +173,16 @@ impl Stalls {
         stall.map(|stall| stall.length)
     }
 
-    /// A turn has ended at `now`, and the next one is at `next`.
+    /// A turn has ended at `now`; the next one is at `next`.
     pub(crate) fn turn_ends(&self, next: Tick, now: Moment) {
         self.wait_from(next.max(self.tick.current(now)));
     }
 
-    /// From `tick` on, what is due waits for the driver.
+    /// From `tick` on, due timers wait for the driver.
     pub(crate) fn wait_from(&self, tick: Tick) {
         self.waits_since.set(tick);
     }
 
-    /// The tick since which due timers have waited for the driver.
     pub(crate) fn waits_since(&self) -> Tick {
         self.waits_since.about()
     }
@@ -199,14 +190,14 @@ impl Stalls {
 
 #[derive(Clone, Copy, Debug)]
 struct Stall {
-    /// Since when something waited. A timer that is linked before was due before.
+    /// Since when something waited. A timer linked at an earlier tick was due before.
     from: Tick,
     end: Moment,
     length: Duration,
 }
 
 impl Stall {
-    /// When the grace ends that it gives to a deadline. `None` if it gives none.
+    /// When the grace of a deadline ends. `None` if this stall gives none.
     fn grace_end(&self, due: Tick, timeout: Duration, tick: TickLength) -> Option<Tick> {
         let due_at = tick.start_of(due);
         let earliest = self.end.after(SHORTEST_GRACE);
@@ -216,7 +207,6 @@ impl Stall {
         (is_within && end > due).then_some(end)
     }
 
-    /// When all that it has moved has ended.
     fn last_grace_end(&self, tick: TickLength) -> Tick {
         tick.due(self.end.after(SHORTEST_GRACE + self.length))
     }

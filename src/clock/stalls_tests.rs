@@ -1,7 +1,6 @@
 //! Stalls on one thread, and on a model's clock.
 //!
-//! Not in the file of stalls, because `tests/loom` compiles that one against loom's atomics, which
-//! work in a model alone.
+//! Not in `stalls.rs`, because `tests/loom` compiles that against loom's atomics.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,14 +19,12 @@ fn at(ms: u32) -> Moment {
     Moment::after_epoch(ms * MS)
 }
 
-/// When the grace ends of a deadline that is due at `due`, as the driver sees it at `now`. All in
-/// milliseconds.
+/// When the grace of a deadline ends, as the driver sees it at `now`, in milliseconds.
 fn grace_end(stalls: &Stalls, due: u64, timeout: Duration, now: u32) -> Option<u64> {
     let end = stalls.grace_end(Tick::new(due), timeout, at(now), || false);
     end.map(Tick::get)
 }
 
-/// The driver waited from tick `from` on, and comes at `end`.
 fn note(stalls: &Stalls, from: u64, end: Moment) {
     stalls.wait_from(Tick::new(from));
     assert!(stalls.turn_begins(end, || false).is_some());
@@ -175,8 +172,7 @@ fn spared_deadlines_expire_as_far_apart_as_they_were_due() {
     assert_eq!((stalls.count(), stalls.total().as_millis()), (1, 300));
 }
 
-/// A busy driver is late by its own work. If that were a stall, it would put off what makes the
-/// next one.
+/// A busy driver is late by its own work. As a stall, that would cause the next one.
 #[test]
 fn stalls_die_out_when_expiring_costs_most_of_the_time() {
     let (gap, stalls) = (Duration::from_micros(50), stalls(MS));

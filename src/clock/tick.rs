@@ -1,11 +1,10 @@
 //! Tick arithmetic and rounding. Nothing else in the crate knows nanoseconds.
 //!
 //! Invariant: a deadline is rounded up to its tick, and a reading of the clock is rounded down. So
-//! when the current tick has reached the due tick, the deadline has passed. All never-early
-//! reasoning starts from this line.
+//! once the current tick has reached the due tick, the deadline has passed: no timer is early.
 //!
-//! Everything saturates. The range ends [`Moment::MAX`], 146 years, from the epoch. What lies
-//! further away is taken to be there. So no uptime and no duration can overflow.
+//! Everything saturates. The range ends at [`Moment::MAX`], 146 years after the epoch, and anything
+//! further away counts as that moment. So no uptime and no duration can overflow.
 
 use std::time::Duration;
 
@@ -16,10 +15,9 @@ use crate::sync::{AtomicU64, Ordering};
 pub(crate) struct Tick(u64);
 
 impl Tick {
-    /// The epoch's own, before every other one.
     pub(crate) const FIRST: Tick = Tick(0);
 
-    /// The tick that never comes. Nothing is armed, asked for or waited for.
+    /// The tick that never comes: nothing is armed, requested or waited for.
     pub(crate) const NEVER: Tick = Tick(u64::MAX);
 
     #[inline]
@@ -32,7 +30,6 @@ impl Tick {
         self.0
     }
 
-    /// The tick after this one.
     #[inline]
     pub(crate) fn next(self) -> Tick {
         Tick(self.0.saturating_add(1))
@@ -44,7 +41,7 @@ impl Tick {
     }
 }
 
-/// A tick that many threads read, and that has one writer at a time.
+/// A tick with many readers, and one writer at a time.
 #[derive(Debug)]
 pub(crate) struct AtomicTick(AtomicU64);
 
@@ -59,7 +56,7 @@ impl AtomicTick {
         Tick(self.0.load(Ordering::Acquire))
     }
 
-    /// Relaxed: for the writer, and for a reader that takes nothing but the number from it.
+    /// Relaxed: for the writer, and for readers of the number alone.
     #[inline]
     pub(crate) fn about(&self) -> Tick {
         Tick(self.0.load(Ordering::Relaxed))
@@ -82,62 +79,55 @@ impl Moment {
     /// The end of time, in 62 bits.
     pub(crate) const MAX: Moment = Moment((1 << 62) - 1);
 
-    /// The moment that lies `distance` after the epoch.
     pub(crate) fn after_epoch(distance: Duration) -> Moment {
         Moment(to_nanos(distance).min(Moment::MAX.0 as u64) as i64)
     }
 
-    /// The moment that lies `distance` before the epoch.
     pub(crate) fn before_epoch(distance: Duration) -> Moment {
         Moment(-Moment::after_epoch(distance).0)
     }
 
-    /// The moment that lies `duration` after this one.
     pub(crate) fn after(self, duration: Duration) -> Moment {
         self.after_nanos(to_nanos(duration))
     }
 
-    /// As `after`, for a duration as `to_nanos` gives it.
+    /// Like `after`, for the result of `to_nanos`.
     #[inline]
     pub(crate) fn after_nanos(self, nanos: u64) -> Moment {
         Moment(self.0.saturating_add_unsigned(nanos)).min(Moment::MAX)
     }
 
-    /// The time from `earlier` to this moment. Zero if this moment is not later.
+    /// The time from `earlier` to this moment, or zero if this moment is not later.
     pub(crate) fn since(self, earlier: Moment) -> Duration {
         Duration::from_nanos(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }
 
-    /// The nanoseconds since the epoch. Moments before the epoch become the epoch.
+    /// The nanoseconds since the epoch, zero before it.
     pub(crate) fn to_bits(self) -> u64 {
         u64::try_from(self.0).unwrap_or(0)
     }
 
-    /// The moment of which `to_bits` made these bits.
+    /// The inverse of `to_bits`.
     pub(crate) fn from_bits(bits: u64) -> Moment {
         Moment(i64::try_from(bits).unwrap_or(i64::MAX)).min(Moment::MAX)
     }
 }
 
-/// The length of one tick: a millisecond or more, because tokio's clock has no finer one. So the
-/// number of a tick that a clock comes to has at most [`TICK_BITS`] bits.
+/// The length of one tick: at least a millisecond, the resolution of tokio's clock. So the number
+/// of a tick that a clock reaches has at most [`TICK_BITS`] bits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TickLength {
     nanos: u64,
     /// `2^64 / nanos` or a little less, for divisions by a multiplication.
     reciprocal: u64,
-    /// The last tick to which a clock comes.
     last: u64,
 }
 
-/// The bits that the number of a tick takes, if a clock comes to that tick.
 pub(crate) const TICK_BITS: u32 = 43;
 
 impl TickLength {
-    /// The shortest tick.
     pub(crate) const MIN: Duration = Duration::from_millis(1);
 
-    /// `None` for a length below the shortest.
     pub(crate) fn new(length: Duration) -> Option<TickLength> {
         let nanos = to_nanos(length);
         (length >= TickLength::MIN).then(|| TickLength {
@@ -151,28 +141,26 @@ impl TickLength {
         Duration::from_nanos(self.nanos)
     }
 
-    /// The first tick that does not begin before `deadline`, and at most the last one of a clock.
+    /// The first tick that begins no earlier than `deadline`, at most the clock's last one.
     pub(crate) fn due(self, deadline: Moment) -> Tick {
         let ticks = self.divided(deadline.to_bits() + (self.nanos - 1));
         Tick(ticks.min(self.last))
     }
 
-    /// The tick in which `now` lies, which is the last one that has begun.
+    /// The last tick that has begun at `now`.
     pub(crate) fn current(self, now: Moment) -> Tick {
         Tick(self.divided(now.to_bits()))
     }
 
-    /// The moment at which `tick` begins.
     pub(crate) fn start_of(self, tick: Tick) -> Moment {
         Moment::from_bits(tick.0.saturating_mul(self.nanos))
     }
 
-    /// The quotient of a division by the length, without the division (Granlund and Montgomery
-    /// 1994).
+    /// Divides by the length, without a division (Granlund and Montgomery 1994).
     #[inline]
     fn divided(self, nanos: u64) -> u64 {
         let product = u128::from(nanos) * u128::from(self.reciprocal);
-        // The reciprocal lacks less than one, so the quotient lacks one at most.
+        // The reciprocal is too small by less than one, so the quotient by one at most.
         let quotient = (product >> 64) as u64;
         let rest = nanos - quotient * self.nanos;
         quotient + u64::from(rest >= self.nanos)
@@ -181,10 +169,10 @@ impl TickLength {
 
 const NANOS_PER_SECOND: u64 = 1_000_000_000;
 
-/// A duration as nanoseconds. The greatest number stands for `Duration::MAX`.
+/// A duration in nanoseconds. `u64::MAX` stands for `Duration::MAX`.
 #[inline]
 pub(crate) fn to_nanos(duration: Duration) -> u64 {
-    /// All of such a second fits.
+    /// Every duration with fewer seconds fits.
     const SECONDS: u64 = u64::MAX / NANOS_PER_SECOND;
     match duration.as_secs() {
         seconds if seconds < SECONDS => {
@@ -194,7 +182,7 @@ pub(crate) fn to_nanos(duration: Duration) -> u64 {
     }
 }
 
-/// The duration of which `to_nanos` made that number.
+/// The inverse of `to_nanos`.
 pub(crate) fn from_nanos(nanos: u64) -> Duration {
     match nanos {
         u64::MAX => Duration::MAX,
