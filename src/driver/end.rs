@@ -1,25 +1,23 @@
-//! The end of a timer: how long it outlives the time driver of its runtime, and who is woken then.
+//! The end of a timer: how long it outlives its runtime's time driver, and which tasks it then
+//! wakes.
 //!
-//! The end of a runtime is reported to no task of its own: these are dropped while they are
-//! pending. tokio's usual timer ends after the last of them was dropped. But its alternative timer
-//! ends with each worker: it fires the timers of that worker before the worker drops any task, and
-//! while other workers still run some. A timer that closed then would report the end to them.
+//! The end of a runtime is not reported to the runtime's own tasks, which are dropped while they
+//! are pending. tokio's usual timer ends after the last task was dropped. But its alternative timer
+//! ends with each worker: it fires that worker's timers before the worker drops any task, while
+//! other workers still run theirs. A timer that closed then would report the end to them.
 //!
-//! A runtime that has dropped its tasks refuses a new one. So a task that is refused tells that the
-//! runtime ends, also where nothing of tokio's timers may be touched. But the task that asks may be
-//! one that the runtime drops right now.
+//! A runtime that has dropped its tasks refuses a new one. So a refused task shows that the runtime
+//! ends, even where tokio's timers must not be touched. But the runtime may be dropping the very
+//! task that asks.
 //!
-//! tokio says nowhere that no worker runs a task any more. So in both cases a thread of its own
-//! waits for [`A_WHILE`], and then wakes the driver. A task that runs for longer than that in one
-//! poll, while its runtime shuts down, may be told.
+//! tokio does not report when the last worker has stopped. So in both cases a new thread waits for
+//! [`A_WHILE`], and then wakes the driver. A task in a longer poll may see the end.
 //!
-//! An armed timer is woken by the closing of its shard. A wait that has none takes a [`Watch`]: it
-//! waits for the tick that never comes. No wheel holds it, so it counts as no timer that is
-//! pending.
+//! An armed timer is woken when its shard is closed. A wait without a timer, for the tick that
+//! never comes, takes a [`Watch`]. No wheel holds it, so it does not count as pending.
 //!
 //! Invariant: a wait that is registered when the driver closes is woken. Both take the lock of the
-//! list, and the clock has ended before the driver takes it. So a wait that comes after that finds
-//! the clock ended.
+//! list, and the clock has ended before the driver takes it. So a later wait finds the clock ended.
 
 use std::future::{Future, pending};
 use std::panic::resume_unwind;
@@ -40,15 +38,15 @@ use crate::sync::{lock, thread_token};
 
 const A_WHILE: Duration = Duration::from_millis(100);
 
-/// Only a build of this kind has the alternative timer.
+/// Only builds with this flag have the alternative timer.
 const MAY_BE_ALTERNATIVE: bool = cfg!(tokio_unstable);
 
 fn may_be_alternative(runtime: &Handle) -> bool {
     MAY_BE_ALTERNATIVE && runtime.runtime_flavor() != RuntimeFlavor::CurrentThread
 }
 
-/// tokio's alternative timer panics if a thread enters its runtime while it runs a current-thread
-/// one, and touches it then. Nothing tells that of a thread, so another one builds the timer.
+/// tokio's alternative timer panics if it is touched by a thread that has entered its runtime while
+/// running a current-thread one. A thread cannot find this out, so another thread builds the timer.
 pub(crate) fn on_a_plain_thread<R: Send>(runtime: &Handle, build: impl FnOnce() -> R + Send) -> R {
     if !may_be_alternative(runtime) {
         return build();
@@ -63,14 +61,13 @@ pub(crate) fn on_a_plain_thread<R: Send>(runtime: &Handle, build: impl FnOnce() 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Life {
     Alive,
-    /// It has dropped its tasks, but may still drop the one that asks.
+    /// It has dropped its tasks, but may yet drop the asking one.
     Ends,
     Ended,
 }
 
 impl Life {
-    /// `Alive` is also returned where tokio's timers tell the end without a panic. `for_task` says
-    /// that a task asks for the timer.
+    /// `Alive` also where tokio's timers show the end without a panic. `for_task`: a task asks.
     pub(crate) fn of(runtime: &Handle, for_task: bool) -> Life {
         if !may_be_alternative(runtime) {
             return Life::Alive;
@@ -90,19 +87,17 @@ pub(super) enum Linger {
     Not,
     /// The time driver has not ended yet.
     Later,
-    /// Whether the while is over.
     Began(Arc<AtomicBool>),
 }
 
 impl Linger {
-    /// For a runtime, and a sleep of it that is in no use and is set for an instant ahead.
-    /// `past` is before the runtime was built.
+    /// `sleep` is unused, and set for a future instant; `past` is before the runtime was built.
     pub(super) fn of(runtime: &Handle, mut sleep: Pin<&mut Sleep>, past: Instant) -> Linger {
         if !may_be_alternative(runtime) {
             return Linger::Not;
         }
-        // The usual timer fires within the reset. The alternative one does when its worker comes
-        // round next, which may be at once, but on the worker's thread.
+        // The usual timer fires within the reset. The alternative one fires when its worker comes
+        // round next: maybe at once, but on the worker's thread.
         let woken = Arc::new(WokenHere {
             thread: thread_token(),
             is_woken: AtomicBool::new(false),
@@ -118,12 +113,11 @@ impl Linger {
         }
     }
 
-    /// Whether it is over. If not, `waker` is woken when it is. Call this once the time driver has
-    /// ended.
+    /// Whether it is over, or wakes `waker` later. Call this once the time driver has ended.
     pub(super) fn is_over(&mut self, waker: &Waker) -> bool {
         match self {
             Linger::Not => true,
-            // Acquire: pairs with the Release of the thread that waits.
+            // Acquire: pairs with the Release of the waiting thread.
             Linger::Began(is_over) => is_over.load(Ordering::Acquire),
             Linger::Later => {
                 let (over, waker) = (Arc::new(AtomicBool::new(false)), waker.clone());
@@ -134,14 +128,13 @@ impl Linger {
                     waker.wake();
                 };
                 let thread = thread::Builder::new().name("tickwheel-end".to_owned());
-                // Without a thread it ends at once.
+                // Without a thread it is over at once.
                 thread.spawn(wait).is_err()
             }
         }
     }
 }
 
-/// Whether it was woken on that thread.
 struct WokenHere {
     thread: u64,
     is_woken: AtomicBool,
@@ -150,13 +143,13 @@ struct WokenHere {
 impl Wake for WokenHere {
     fn wake(self: Arc<Self>) {
         if self.thread == thread_token() {
-            // Relaxed: this thread reads it.
+            // Relaxed: the same thread reads it.
             self.is_woken.store(true, Ordering::Relaxed);
         }
     }
 }
 
-/// A place in the driver's list of waits. Dropping it gives that back.
+/// A place in the driver's list of waits, vacated on drop.
 pub(crate) struct Watch {
     driver: Arc<Driver>,
     key: Option<usize>,
@@ -170,9 +163,8 @@ impl Watch {
         }
     }
 
-    /// Ready once the runtime has ended. Else `waker` is woken then.
+    /// Ready once the runtime has ended. Until then `waker` is registered.
     pub(crate) fn poll_end(&mut self, waker: &Waker) -> Poll<()> {
-        // Wakers are cloned and dropped under no lock.
         let clone = waker.clone();
         let mut waits = lock(&self.driver.waits);
         if self.driver.clock.has_ended() {

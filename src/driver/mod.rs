@@ -31,26 +31,24 @@
 //!
 //! There is no driver task, so no task and no queue stands between a due and its timer. The waker
 //! of one tokio timer, the [alarm](tokio_alarm), makes the turn where tokio wakes its own timers,
-//! and sets the alarm again. The process's timer has no runtime: its alarm is a
-//! [thread](thread_alarm). A thread that arms, and tokio's time driver, may wait for another
-//! thread that sets the alarm, as they do for a reset of one of tokio's own timers.
+//! and sets the alarm again. The process's timer has no runtime; its alarm is a
+//! [thread](thread_alarm). A thread that arms, and tokio's time driver, may wait for another thread
+//! that sets the alarm, as they do for a reset of a tokio timer.
 //!
-//! It turns only where tokio would run wakers: within tokio's time driver, or on the alarm's own
-//! thread. So a waker that blocks holds up what it would hold up with tokio. A thread that arms
-//! sets the alarm and never turns. Those that a thread wakes because it finds the runtime ended are
-//! the exception.
+//! Turns happen only where tokio would run wakers: within tokio's time driver, or on the alarm's
+//! own thread. So a blocking waker holds up no more than it would with tokio. A thread that arms
+//! never turns, but one that finds the runtime ended wakes the waiting tasks.
 //!
 //! Invariants:
 //!
 //! - While something is armed, the alarm is set for the earliest expiry or before, or a turn is
-//!   being made. While nothing is armed it wakes nobody, and on a clock that can be paused there is
-//!   no tokio timer at all. A task that waits with nothing armed takes a [`Watch`].
+//!   being made. While nothing is armed the alarm never fires, and on a clock that can be paused
+//!   there is no tokio timer at all. A task that waits with nothing armed takes a [`Watch`].
 //! - The clock is read before any shard is turned, to the floor of that reading.
 //! - The driver holds its shards weakly, and its waker holds the driver weakly. A thread that can
 //!   still arm a timer, or has one pending, holds a shard, and each shard holds the driver.
-//! - The shards are closed when the runtime's time driver has ended, after every task was dropped,
-//!   by the thread that finds it ended (see `tokio_alarm`). If a turn is being made, that is the
-//!   turn's thread.
+//! - The shards are closed once the runtime's time driver has ended, after every task was dropped,
+//!   by the thread that finds it ended (see `tokio_alarm`). During a turn, its thread does.
 //!
 //! # When does the driver come?
 //!
@@ -88,33 +86,30 @@ pub(crate) use end::{Life, Watch, on_a_plain_thread};
 use thread_alarm::ThreadAlarm;
 use tokio_alarm::TokioAlarm;
 
-/// Turns the wheels of one timer.
 pub(crate) struct Driver {
     alarm: AlarmLock,
     /// When the driver reads the next expiries, at the latest. Written under the alarm's lock.
     next_check: NextCheck,
-    /// A shard is dropped once no thread can arm on it any more and nothing is armed in it.
+    /// A shard is dropped once no thread can arm on it and nothing is armed in it.
     shards: OnceLock<Box<[Weak<Shard>]>>,
     clock: Arc<Clock>,
-    /// A task of the runtime that sets the alarm, where there is one.
+    /// Wakes a task of the runtime that sets the alarm, where there is one.
     alarm_task: Mutex<Option<Waker>>,
-    /// What waits for its end with nothing armed. The driver takes them when it closes.
+    /// Wakers for the end, with nothing armed. The driver takes them when it closes.
     waits: Mutex<Slab<Waker>>,
     wake_ups: AtomicU64,
     reporter: Reporter,
 }
 
-/// Why a thread that makes no turn sets the alarm.
+/// Why a thread outside a turn sets the alarm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Request {
-    /// An expiry was lowered to this tick.
     Earlier(Tick),
     /// The expiries may have changed, earlier or later.
     Changed(Place),
 }
 
 impl Driver {
-    /// A driver that does nothing before it [begins](Driver::begin).
     pub(crate) fn new(clock: Arc<Clock>, reporter: Reporter) -> Driver {
         Driver {
             alarm: AlarmLock::new(),
@@ -128,8 +123,7 @@ impl Driver {
         }
     }
 
-    /// Begins to drive these shards on the runtime of `handle`, which is in that part of its life.
-    /// Call this in the context of that runtime.
+    /// Begins to drive these shards on the runtime of `handle`. Call this in its context.
     pub(crate) fn begin(self: &Arc<Self>, shards: &[Arc<Shard>], handle: &Handle, life: Life) {
         let (clock, driver) = (self.clock.clone(), Arc::downgrade(self));
         let alarm = match life {
@@ -138,11 +132,9 @@ impl Driver {
             Life::Ended => None,
         };
         self.begin_with(shards, alarm);
-        // It may be ending.
         self.set_alarm(Request::Changed(Place::Any));
     }
 
-    /// Begins to drive these shards, on a thread of that name which this starts.
     pub(crate) fn begin_on_thread(
         self: &Arc<Self>,
         shards: &[Arc<Shard>],
@@ -153,7 +145,7 @@ impl Driver {
             let begins = clock.start_of(tick).into_std();
             begins.saturating_duration_since(std::time::Instant::now())
         };
-        // The thread keeps the driver, and so neither ever ends.
+        // The thread keeps the driver, so neither ever ends.
         let alarm = ThreadAlarm::start(name, left, move || driver.handle_alarm())?;
         self.begin_with(shards, Some(alarm));
         Ok(())
@@ -161,7 +153,6 @@ impl Driver {
 
     fn begin_with(&self, shards: &[Arc<Shard>], alarm: Option<impl alarm::Alarm + 'static>) {
         let weak = shards.iter().map(Arc::downgrade).collect();
-        // A driver begins once.
         let _ = self.shards.set(weak);
         match (alarm, self.alarm.lock()) {
             (Some(alarm), Some(mut locked)) => locked.state.alarm = Some(Box::new(alarm)),
@@ -174,12 +165,11 @@ impl Driver {
         &self.reporter
     }
 
-    /// How often the alarm has fired.
     pub(crate) fn wake_ups(&self) -> u64 {
         self.wake_ups.load(Ordering::Relaxed)
     }
 
-    /// From now on `waker` wakes the alarm's task, which has set the alarm until now.
+    /// Stores the waker of the alarm's task, which has just set the alarm.
     fn note_alarm_task(&self, waker: &Waker) {
         let mut task = lock(&self.alarm_task);
         if task.is_none() {
@@ -187,7 +177,7 @@ impl Driver {
         }
     }
 
-    /// Lets the alarm's task read the expiries again, and set the alarm.
+    /// Makes the alarm's task read the expiries again, and set the alarm.
     fn wake_alarm_task(&self) {
         // It is tokio's own waker, so no user code runs under the lock.
         if let Some(task) = &*lock(&self.alarm_task) {
@@ -195,10 +185,9 @@ impl Driver {
         }
     }
 
-    /// The alarm has fired, within tokio's time driver or on the alarm's own thread: turns, until
-    /// the alarm is set for a time to come.
+    /// Runs when the alarm has fired. Turns until the alarm is set for a future tick.
     fn handle_alarm(&self) {
-        // Relaxed: a count that nothing else hangs on.
+        // Relaxed: a count on which nothing depends.
         self.wake_ups.fetch_add(1, Ordering::Relaxed);
         let mut buffer = None;
         loop {
@@ -215,9 +204,9 @@ impl Driver {
             };
             alarm.note_fired();
             let waited_since = locked.state.turn_set_for;
-            // What is lowered from now on is read below.
+            // Expiries lowered from now on are read below.
             self.next_check.at(Tick::FIRST);
-            // On a thread of the runtime, so that a plain thread learns of it.
+            // On a thread of the runtime, so that plain threads learn of a virtual clock.
             self.clock.is_virtual();
             let stall = self.note_progress(now);
             drop(locked);
@@ -248,9 +237,8 @@ impl Driver {
         }
     }
 
-    /// Fires what is due at `present` in every shard, a batch of each by turns. Returns when it had
-    /// done all. Work that was left for a task would wait in a run queue, behind tasks that are
-    /// always ready.
+    /// Fires everything due at `present`, a batch of each shard in turn. Returns the time at the
+    /// end. Work left to a task would wait in a run queue, behind tasks that are always ready.
     fn fire_due(
         &self,
         shards: &[Arc<Shard>],
@@ -275,10 +263,9 @@ impl Driver {
         }
     }
 
-    /// Sets the alarm on a thread that makes no turn. Returns a tick that had passed already when
-    /// the alarm was set for it.
+    /// Sets the alarm outside of a turn. Returns a tick for which that was too late.
     fn set_alarm(&self, request: Request) -> Option<MissedTick> {
-        // Before the lock: what is overdue has waited since then at most.
+        // Before the lock: overdue timers have waited since then at most.
         let now = self.clock.now();
         let shards: Vec<_> = match request {
             Request::Earlier(_) if !self.clock.is_pausable() => Vec::new(),
@@ -295,8 +282,7 @@ impl Driver {
         }
         let before = self.next_check.tick();
         let tick = match request {
-            // The timer of a lowered expiry may be disarmed since, and would pull virtual time
-            // along.
+            // A lowered expiry may be disarmed since, and would pull virtual time along.
             Request::Earlier(tick) if !self.clock.is_pausable() => tick.min(before),
             _ => self.next_check.begin(|| earliest_expiry(&shards)),
         };
@@ -339,15 +325,15 @@ impl Driver {
         }
     }
 
-    /// Foreign code may have run under the lock of the alarm, and have armed something.
+    /// Foreign code may have run under the alarm's lock, and have armed something.
     fn serve_asked_within(&self) {
         while self.alarm.was_asked_within() {
             self.set_alarm(Request::Changed(Place::Any));
         }
     }
 
-    /// No turn happens now, but the alarm is set for `tick`. What is overdue keeps waiting. If that
-    /// is gone, nothing shows its lateness later, so it is noted here.
+    /// The alarm is set for `tick`, without a turn. Overdue timers keep waiting. If they are gone,
+    /// nothing would show their lateness later, so it is noted here.
     fn note_wait(&self, locked: &mut LockedAlarm<'_>, tick: Tick, now: Moment) -> Option<Duration> {
         let present = self.clock.tick().current(now);
         let stalls = self.clock.stalls();
@@ -356,15 +342,13 @@ impl Driver {
             return None;
         }
         let stall = is_late.then(|| self.note_progress(now)).flatten();
-        // A timer may be linked in the past, and has not waited. But this thread may have been held
-        // up since it read the clock.
+        // A timer linked in the past has not waited. But this thread may have been held up.
         locked.state.turn_set_for = tick.max(present);
         stalls.wait_from(locked.state.turn_set_for);
         stall
     }
 
-    /// The driver goes on at `now`. If it was held up until then, that was a stall, whose length is
-    /// returned.
+    /// Notes progress at `now`. Returns the length of the stall that thereby ends, if any.
     fn note_progress(&self, now: Moment) -> Option<Duration> {
         let stalls = self.clock.stalls();
         stalls.turn_begins(now, || self.clock.is_virtual())
@@ -385,28 +369,27 @@ impl Driver {
             .filter_map(Weak::upgrade)
     }
 
-    /// The runtime has ended, as the calling thread has found. `is_turn` says that it makes a turn.
+    /// The calling thread, in a turn or not, has found the runtime ended.
     fn end(&self, mut locked: LockedAlarm<'_>, is_turn: bool) {
-        // A turn of another thread finds that out itself.
+        // A turn of another thread finds the end itself.
         if !is_turn && locked.leave_to_turn() {
             return;
         }
         let alarm = locked.state.alarm.take();
         drop(locked);
         self.close(alarm.as_ref().and_then(|alarm| alarm.time_driver_ended()));
-        // Under no lock: the last reference to a runtime drops what that still has.
+        // Under no lock: the last reference to a runtime drops its remains.
         drop(alarm);
     }
 
-    /// Closes every shard, for ever. Its runtime has ended then, or now.
+    /// Closes every shard, for ever. The runtime has ended at `ended`, or now.
     fn close(&self, ended: Option<Moment>) {
-        // Nothing need be notified any more.
+        // No change need be notified any more.
         self.next_check.at(Tick::FIRST);
-        // First, so a thread that finds a shard closed, under its lock, finds the clock ended.
+        // First, so that a thread that finds a shard closed, under its lock, finds the clock ended.
         self.clock.end(ended.unwrap_or_else(|| self.clock.now()));
-        // Nothing waits any more.
         self.clock.stalls().wait_from(Tick::NEVER);
-        // It holds what is left of the runtime.
+        // The waker holds the remains of the runtime.
         let alarm_task = lock(&self.alarm_task).take();
         drop(alarm_task);
         for shard in self.shards() {
@@ -455,7 +438,7 @@ mod tests {
 
     const HOUR: Duration = Duration::from_secs(60 * 60);
 
-    /// Two threads notify the driver in the wrong order: of an expiry, and that it was deferred.
+    /// Two threads notify the driver in the wrong order: of an expiry, and of its deferral.
     #[tokio::test(start_paused = true)]
     async fn an_expiry_that_was_deferred_pulls_no_virtual_time_along() {
         let runtime = Handle::current();
@@ -492,7 +475,6 @@ mod tests {
         fn note_fired(&mut self) {}
     }
 
-    /// A driver on the system's clock, without shards.
     fn driver() -> Arc<Driver> {
         let tick = TickLength::new(Duration::from_millis(1)).unwrap();
         let clock = Clock::new(None, tick, Instant::now(), true);
@@ -537,7 +519,7 @@ mod tests {
             driver.clock.stalls().waits_since() < Tick::new(came_at.get() + 40)
         };
         for has_fired in [false, true] {
-            // A busy machine may let the other thread come late.
+            // On a busy machine the other thread may come late.
             assert!((0..20).any(|_| waits_since_it_came(has_fired)));
         }
     }
@@ -562,7 +544,7 @@ mod tests {
             SetOutcome::Done
         });
         set_for_an_hour(&driver);
-        // It was set again for what the shards have, and here there is none.
+        // The alarm was set again for the shards' expiries, and there is no shard.
         assert_eq!(driver.next_check.tick(), Tick::NEVER);
         assert!(!driver.alarm.is_held_here());
     }

@@ -1,5 +1,5 @@
-//! The alarm of the process's timer: a thread of its own, which sleeps until the alarm's tick and
-//! then makes the turn. It is a plain thread, in the context of no runtime.
+//! The alarm of the process's timer: a plain thread, in the context of no runtime, which sleeps
+//! until the alarm's tick and then makes the turn.
 //!
 //! ```text
 //!   set for never: sleeps until it is set --(set)--> set: sleeps until that tick --(its time)--> fires: turns, sets it again
@@ -7,8 +7,8 @@
 //!                                                      +--+ set for another tick: wakes up if that is earlier
 //! ```
 //!
-//! Invariant: a thread that sets an earlier tick wakes the waiting one, which reads the tick and
-//! goes to sleep under one hold of the lock. So it misses no earlier tick.
+//! Invariant: a thread that sets an earlier tick wakes the waiting thread. That thread reads the
+//! tick and goes to sleep under one hold of the lock, so it misses no earlier tick.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,8 +21,7 @@ use crate::sync::{Condvar, Mutex, lock, unpoisoned};
 pub(crate) struct ThreadAlarm(Arc<AlarmTick>);
 
 impl ThreadAlarm {
-    /// Starts the thread, which calls `fire` when the alarm's tick has begun. `left` returns how
-    /// long it is until a tick begins.
+    /// Starts the thread, which calls `fire` at the alarm's tick. `left`: the time until a tick.
     pub(crate) fn start(
         name: &str,
         left: impl Fn(Tick) -> Duration + Send + 'static,
@@ -58,7 +57,6 @@ impl Alarm for ThreadAlarm {
     fn note_fired(&mut self) {}
 }
 
-/// The tick of the alarm, and how its thread waits for it.
 pub(crate) struct AlarmTick {
     /// `NEVER` also once it has fired.
     at: Mutex<Tick>,
@@ -84,8 +82,7 @@ impl AlarmTick {
         }
     }
 
-    /// Waits until the tick has begun, and unsets it. `left` returns how long it is until a tick
-    /// begins.
+    /// Waits until the tick has begun, and unsets it. `left` returns the time until a tick begins.
     pub(crate) fn wait(&self, left: impl Fn(Tick) -> Duration) {
         let mut at = lock(&self.at);
         loop {

@@ -1,7 +1,7 @@
-//! The alarm of a runtime's timer: the one timer of tokio's that its driver has.
+//! The alarm of a runtime's timer: its driver's only tokio timer.
 //!
-//! It is a [`tokio::time::Sleep`] in no task. Its waker makes the turn where tokio's own timers
-//! fire. A thread that arms something earlier than the alarm is set for resets it.
+//! The alarm is a [`tokio::time::Sleep`] in no task. Its waker makes the turn where tokio's own
+//! timers fire. A thread that arms something earlier resets it.
 //!
 //! ```text
 //!   unset: not among tokio's timers --(set)--> set: among them --(its time, or the time driver's end)--> fired
@@ -9,66 +9,63 @@
 //!     +---------------(unset)--------------------+    +-------------------(set)---------------------------+
 //! ```
 //!
-//! The alarm is *attached* while the time driver would wake its waker. Firing it detaches it, and
-//! so does every reset, because tokio may wake the waker within a reset, on the thread that holds
-//! the alarm's lock, and such a wake is ignored. A poll attaches it again. A poll that wakes its
-//! own thread is repeated.
+//! The alarm is *attached* while the time driver would wake its waker. Firing detaches it. So does
+//! every reset, because tokio may wake the waker within the reset, on the thread that holds the
+//! alarm's lock, and such a wake is ignored. A poll attaches it again, and is repeated if it wakes
+//! its own thread.
 //!
 //! # The end
 //!
 //! A sleep of a living runtime never elapses before its instant. So if the alarm has elapsed while
-//! the instant that it was last reset to lies ahead, the time driver has ended. This reading is the
-//! only sign of the end. It asks whether the sleep has elapsed, and then reads the clock, in this
-//! order. Whoever takes the alarm's lock asks first of all, so a turn does too.
+//! the instant of its last reset lies ahead, the time driver has ended. No other sign of the end
+//! exists. The check asks whether the sleep has elapsed, and then reads the clock, in this order.
+//! Every thread that takes the alarm's lock checks first, a turn included.
 //!
 //! ```text
 //!   alive --(the alarm or the end sleep has elapsed ahead of its time, ---> time driver ended --(`Linger`)--> ended
 //!            or a reset or a poll has panicked)                             nothing of tokio's is touched any more
 //! ```
 //!
-//! The alarm has elapsed in its time as often as not, and while nothing is armed it is unset. So
-//! a second sleep of tokio's lies at the end of time from the start: the *end sleep*. It is never
-//! reset. A time driver that ends fires all of its timers, and so wakes one waker of the two at
-//! least.
+//! The alarm has often elapsed on time, and it is unset while nothing is armed. So a second tokio
+//! sleep, the *end sleep*, lies at the end of time from the start, and is never reset. A time
+//! driver that ends fires all its timers, and so wakes at least one of the two wakers.
 //!
-//! A clock that can be paused would run to the end of time. So there the drop of the alarm's task
-//! sets the alarm for the end of time, in place of the second sleep. A runtime that shuts down
-//! drops its tasks first, and its clock does not run any more. Before that the alarm tells nothing,
-//! because a thread outside of the runtime reads another clock. The task tells nothing to a waiter,
-//! because other tasks may be dropped after it.
+//! A clock that can be paused would run to the end of time. There the alarm's task stands in for
+//! the end sleep: when it is dropped, it sets the alarm for the end of time. A runtime that shuts
+//! down drops its tasks first, and its clock no longer runs. Before that the alarm shows nothing,
+//! because a thread outside of the runtime reads another clock. The drop alone does not wake the
+//! waits, because other tasks may be dropped after it.
 //!
-//! A reset or a poll may panic in the moment in which the time driver ends. Such a panic is caught,
-//! and is the end. A panic hook sees it, and `panic = "abort"` leaves nothing to catch: tokio
-//! offers no call that reports the end in another way. After a reset the alarm is polled only if it
-//! has not elapsed.
+//! A reset or a poll may panic at the moment at which the time driver ends. Such a panic is caught,
+//! and counts as the end. A panic hook sees it, and `panic = "abort"` leaves nothing to catch:
+//! tokio has no other report of the end. After a reset only a pending alarm is polled.
 //!
 //! Orders that could go wrong, and why they do not:
 //!
 //! - *The time driver ends while a thread resets the alarm.* The reset elapses at once, or panics.
 //!   Or the alarm was set before the end, and fires with it.
-//! - *The alarm's time comes in the moment of the end.* Then it shows nothing. The end sleep does,
+//! - *The alarm's time comes at the moment of the end.* Then it shows nothing. The end sleep does,
 //!   or the next reset, which elapses at once.
 //! - *The runtime has ended before the timer is built.* The end sleep elapses in its first reset.
-//!   Where there is none, and on tokio's alternative timer, where the reset would panic, a task
-//!   that the runtime refuses tells it: see `end`.
-//! - *tokio's alternative timer* ends with each worker. It fires the timers of that worker before
-//!   tasks are dropped, and it loses a timer that a worker sets in its last moment. The end sleep
-//!   was set long before. See `end` for the rest.
+//!   Elsewhere, and on tokio's alternative timer, the runtime refuses a task: see `end`.
+//! - *tokio's alternative timer* ends with each worker. It fires that worker's timers before tasks
+//!   are dropped, and loses a timer that a worker sets at its last moment. The end sleep was set
+//!   long before. See also `end`.
 //!
 //! # The alarm's task
 //!
-//! Some threads cannot set the alarm. They wake a task of the runtime, which reads the next
-//! expiries and sets it.
+//! Threads that cannot set the alarm wake a task of the runtime, which reads the expiries and sets
+//! it.
 //!
-//! - *On a clock that can be paused* virtual time must not run to a timer that was disarmed. It
-//!   runs only while no task is ready. So a disarm that defers an expiry wakes the task, and this
-//!   sets the alarm once for all that was disarmed before. A thread whose clock is behind the
-//!   runtime's wakes it too, because that thread cannot say when the time driver comes round next.
+//! - *On a clock that can be paused* virtual time must not run to a disarmed timer. It runs only
+//!   while no task is ready. So a disarm that defers an expiry wakes the task, which sets the alarm
+//!   once for all disarms so far. A thread whose clock is behind the runtime's wakes the task too,
+//!   because it cannot tell when the time driver comes round next.
 //! - *On tokio's alternative timer* each reset makes a new timer. That panics on a worker that
 //!   shuts down, as where a task arms something in its `Drop`, and on a thread that has entered the
-//!   runtime while it runs a current-thread one. Nothing tells this of a thread. So a thread in the
+//!   runtime while running a current-thread one. Threads cannot find this out. So a thread in the
 //!   context of the runtime wakes the task. A worker that has just learnt of the end may still run
-//!   the task, and then that panics, as a sleep of tokio's does that a task makes in this moment.
+//!   the task, which then panics, as a task's own tokio sleep does at that moment.
 //!
 //! Invariant: only a thread that holds the alarm's lock sets, unsets and polls it.
 
@@ -92,7 +89,6 @@ use crate::runtime::{Handle, Id, JoinHandle, try_id};
 
 pub(super) struct TokioAlarm {
     sleep: Pin<Box<Sleep>>,
-    /// What the sleep was last reset to.
     instant: Instant,
     /// `None` on a clock that can be paused.
     end_sleep: Option<Pin<Box<Sleep>>>,
@@ -104,7 +100,6 @@ pub(super) struct TokioAlarm {
     /// The tick that it is set for; `NEVER` if it is unset, or if its firing was noted.
     at: Tick,
     is_attached: bool,
-    /// When that was seen.
     time_driver_ended: Option<Moment>,
     linger: Linger,
     /// On a clock that can be paused, and on tokio's alternative timer.
@@ -112,8 +107,7 @@ pub(super) struct TokioAlarm {
 }
 
 impl TokioAlarm {
-    /// A new alarm, which is unset. Call this in the context of the runtime that drives it. `None`
-    /// if that has ended.
+    /// A new alarm, unset. Call this in its runtime's context. `None` if that has ended.
     pub(super) fn new(
         clock: Arc<Clock>,
         driver: Weak<Driver>,
@@ -123,7 +117,7 @@ impl TokioAlarm {
         if alarm.clock.is_pausable() {
             let task = AlarmTask::spawn(runtime, &alarm.alarm_waker);
             if task.task.is_finished() {
-                // The runtime refuses it. It may be dropping the task that asks for the timer.
+                // The runtime may be dropping the task that asks for the timer.
                 let TokioAlarm { clock, .. } = alarm;
                 return try_id().map(|_| TokioAlarm::of_ending(clock, driver));
             }
@@ -144,7 +138,7 @@ impl TokioAlarm {
         Some(alarm)
     }
 
-    /// As `new`, where the time driver may have ended, and is not to be touched.
+    /// Like `new`, where the time driver may have ended and must not be touched.
     pub(super) fn of_ending(clock: Arc<Clock>, driver: Weak<Driver>) -> TokioAlarm {
         let now = clock.now();
         TokioAlarm {
@@ -159,7 +153,7 @@ impl TokioAlarm {
         let alarm_waker = AlarmWaker::new(driver);
         let now = Instant::now();
         TokioAlarm {
-            // It is not among tokio's timers before it is set.
+            // Not among tokio's timers before it is set.
             sleep: Box::pin(sleep_until(now)),
             instant: now,
             end_sleep: None,
@@ -200,7 +194,6 @@ impl Alarm for TokioAlarm {
         self.time_driver_ended
     }
 
-    /// Its waker is spent.
     fn note_fired(&mut self) {
         self.is_attached = false;
         self.at = Tick::NEVER;
@@ -227,20 +220,19 @@ impl Alarm for TokioAlarm {
         if !was_set || !matches!(set, SetOutcome::Passed(_)) {
             return set;
         }
-        // It goes on to wait for what it was set for. On a clock that stands, this may be overdue,
-        // and yet come before the next millisecond.
+        // Keep the former tick. On a stopped clock it may be overdue, yet before the next
+        // millisecond.
         match self.set_to(before) {
             SetOutcome::Done => set,
             other => other,
         }
     }
 
-    /// Sets the alarm so that the time driver fires it when it comes round next.
+    /// Sets the alarm to fire when the time driver comes round next.
     ///
     /// If the present tick began after the millisecond up to which the time driver has worked, the
     /// alarm is set for that tick, and no time need pass. Otherwise it is set for the next
-    /// millisecond, and too late for the present tick: what is armed for that fires at once, as
-    /// tokio's timers do.
+    /// millisecond, and timers armed for the present tick fire at once, as tokio's do.
     fn set_next_round(&mut self, now: Tick) -> (SetOutcome, Tick) {
         if self.is_attached && self.at <= now && !self.sleep.is_elapsed() {
             return (SetOutcome::Done, self.at);
@@ -254,8 +246,7 @@ impl Alarm for TokioAlarm {
             self.arm_at(soon, now.next())
         };
         let next_round = match set_after(Duration::from_nanos(1)) {
-            // The time driver has come by meanwhile, or ends. It lies far enough ahead to show
-            // that.
+            // The time driver ran in the meantime, or ends. An instant further ahead tells which.
             SetOutcome::Passed(_) => set_after(Duration::from_millis(1)),
             other => other,
         };
@@ -269,7 +260,7 @@ impl Alarm for TokioAlarm {
 }
 
 impl TokioAlarm {
-    /// Leaves it to the task to read the next expiries again, and to set the alarm.
+    /// Leaves reading the next expiries and setting the alarm to the task.
     fn leave_to_task(&self) -> SetOutcome {
         if let Some(driver) = self.alarm_waker.driver.upgrade() {
             driver.wake_alarm_task();
@@ -293,7 +284,7 @@ impl TokioAlarm {
 
     fn detach(&mut self) -> SetOutcome {
         if self.at != Tick::NEVER && !self.has_time_driver_ended() {
-            // An instant in the past elapses at once, and so tokio drops it from its timers.
+            // An instant in the past elapses at once, so tokio drops the sleep from its timers.
             self.at = Tick::NEVER;
             self.is_attached = false;
             self.instant = self.clock.long_ago();
@@ -308,7 +299,7 @@ impl TokioAlarm {
         self.arm_at(self.clock.start_of(tick), tick)
     }
 
-    /// Resets tokio's sleep to an instant of that tick, and attaches it.
+    /// Resets tokio's sleep to an instant of this tick, and attaches it.
     fn arm_at(&mut self, instant: Instant, tick: Tick) -> SetOutcome {
         self.at = tick;
         if self.has_time_driver_ended() {
@@ -328,13 +319,13 @@ impl TokioAlarm {
         }
     }
 
-    /// Resets tokio's sleep to `instant`. In the past it elapses at once, and wakes the waker on
-    /// this thread. Attaching the alarm finds that out.
+    /// Resets tokio's sleep to `instant`. An instant in the past elapses at once, and wakes the
+    /// waker on this thread, which `attach` detects.
     fn reset(&mut self) -> Option<()> {
         reset(self.sleep.as_mut(), self.instant)
     }
 
-    /// Polls tokio's sleep, and once more if that has woken this thread.
+    /// Polls tokio's sleep, and again if that has woken this thread.
     fn attach(&mut self) -> Option<Poll<()>> {
         loop {
             // Relaxed: this thread writes it.
@@ -348,7 +339,6 @@ impl TokioAlarm {
         }
     }
 
-    /// The time driver has ended.
     fn end(&mut self) -> SetOutcome {
         let now = self.clock.now();
         self.time_driver_ended.get_or_insert(now);
@@ -359,32 +349,30 @@ impl TokioAlarm {
         }
     }
 
-    /// Whether an instant lies ahead, of a sleep that has elapsed before this is called.
+    /// Whether an instant lies ahead, for a sleep found elapsed before this call.
     fn is_ahead(&self, instant: Instant) -> bool {
-        // The clock of the runtime may be ahead of what the calling thread reads, until it drops
-        // its tasks.
+        // Until the runtime drops its tasks, its clock may be ahead of the calling thread's.
         let may_be_over = !self.clock.is_pausable() || self.are_tasks_dropped();
         may_be_over && self.clock.now_instant() < instant
     }
 
-    /// Whether the runtime drops its tasks, on a clock that can be paused.
     fn are_tasks_dropped(&self) -> bool {
         // Acquire: pairs with the Release in the drop of `WithTasks`.
         self.clock.is_pausable() && self.alarm_waker.are_tasks_dropped.load(Ordering::Acquire)
     }
 }
 
-/// Resets a sleep. `None` if that has panicked, because the time driver has ended in this moment.
+/// Resets a sleep. `None` if that panics, because the time driver ends at this moment.
 fn reset(sleep: Pin<&mut Sleep>, instant: Instant) -> Option<()> {
     catch(|| sleep.reset(instant))
 }
 
-/// Polls a sleep that was reset, if it has not elapsed. `None` as `reset`.
+/// Polls a reset sleep, unless it has elapsed. `None` as in `reset`.
 fn poll(sleep: Pin<&mut Sleep>, waker: &Waker) -> Option<Poll<()>> {
     if sleep.is_elapsed() {
         return Some(Poll::Ready(()));
     }
-    // Not at the cost of the budget of the task that this may run in.
+    // Without spending the budget of the task that this may run in.
     let mut sleep = unconstrained(sleep);
     let mut context = Context::from_waker(waker);
     catch(|| Pin::new(&mut sleep).poll(&mut context))
@@ -394,8 +382,8 @@ fn catch<R>(touch: impl FnOnce() -> R) -> Option<R> {
     catch_unwind(AssertUnwindSafe(touch)).ok()
 }
 
-/// A task of the runtime that never ends by itself. Each time it is woken it reads the expiries and
-/// sets the alarm, in the runtime and by its clock. Dropping this takes it back.
+/// A task of the runtime that never ends by itself. Whenever it is woken, it reads the expiries and
+/// sets the alarm, in the runtime and by its clock. Dropping this aborts it.
 struct AlarmTask {
     task: JoinHandle<()>,
     runtime: Id,
@@ -422,7 +410,6 @@ impl Drop for AlarmTask {
     }
 }
 
-/// It is dropped when the runtime drops its tasks.
 struct WithTasks(Arc<AlarmWaker>);
 
 impl Drop for WithTasks {
@@ -435,10 +422,8 @@ impl Drop for WithTasks {
     }
 }
 
-/// The target of the alarm's wakes.
 struct AlarmWaker {
     driver: Weak<Driver>,
-    /// It was woken on a thread that held the alarm's lock.
     was_woken_here: AtomicBool,
     are_tasks_dropped: AtomicBool,
 }
@@ -458,8 +443,7 @@ impl Wake for AlarmWaker {
         self.wake_by_ref();
     }
 
-    /// A thread that holds the alarm's lock sets the alarm. Any other is within tokio's time
-    /// driver.
+    /// Any thread but the holder of the alarm's lock is within tokio's time driver.
     fn wake_by_ref(self: &Arc<Self>) {
         match self.driver.upgrade() {
             Some(driver) if driver.alarm.is_held_here() => {
@@ -487,7 +471,6 @@ mod tests {
         Builder::new_current_thread().enable_all().build().unwrap()
     }
 
-    /// An alarm of no driver.
     fn alarm(runtime: &Runtime) -> Option<TokioAlarm> {
         let _context = runtime.enter();
         let tick = TickLength::new(Duration::from_millis(1)).unwrap();
@@ -495,8 +478,7 @@ mod tests {
         TokioAlarm::new(clock, Weak::new(), runtime.handle())
     }
 
-    /// Whatever it was set for last. The system's clock has reached the instants of the past when
-    /// it is read again, so these show nothing.
+    /// Whatever it was last set for. An instant that the clock has reached shows nothing.
     #[test]
     fn an_alarm_learns_of_its_runtimes_end_without_a_reset() {
         let sets: [fn(&mut TokioAlarm); 4] = [
@@ -533,7 +515,7 @@ mod tests {
         assert!(alarm.at() <= now.next());
     }
 
-    /// Otherwise each thread that remembers the timer keeps what its runtime holds.
+    /// Otherwise each thread that remembers the timer keeps the runtime's resources.
     #[test]
     fn an_idle_timer_learns_of_its_runtimes_end() {
         for is_used in [false, true] {
