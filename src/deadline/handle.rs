@@ -12,10 +12,9 @@ use crate::shard::{Change, DeadlineRef, Shard};
 
 /// Resets, cancels or expires a [`Deadline`](crate::Deadline) from any task or thread.
 ///
-/// Clones refer to one deadline and stay valid while it lives, also after a
-/// [`restart`](crate::Deadline::restart). Each method takes `&self` and returns at once. If the
-/// deadline has ended or was dropped, or its runtime has shut down, the methods that can fail
-/// return `false` or `None`.
+/// Clones refer to one deadline while it lives, even after a [`restart`](crate::Deadline::restart).
+/// Each method takes `&self` and returns at once. Once the deadline has ended, by a drop or a
+/// shutdown too, methods that can fail return `false` or `None`.
 ///
 /// | call | cost |
 /// |---|---|
@@ -51,27 +50,27 @@ impl ResetHandle {
 
     /// Pushes the deadline to now plus its timeout. `false` if it has expired or was cancelled.
     ///
-    /// It never makes a deadline earlier: one that a call has moved further stays where it is. To
-    /// go back to the usual timeout, call `reset_after(handle.timeout())`.
+    /// A reset never makes a deadline earlier, even one that a call has moved further. To go back
+    /// to the usual timeout, call `reset_after(handle.timeout())`.
     ///
-    /// In time it takes no lock, and makes at most one successful compare-exchange in a tick. One
-    /// that comes after the deadline takes the lock of the deadline's shard. After a stall a reset
-    /// is in time for as long as the deadline has its grace.
+    /// A reset in time takes no lock, and makes at most one successful compare-exchange in a tick.
+    /// A late one takes the lock of the deadline's shard. After a stall a reset is in time while
+    /// the deadline has its grace.
     #[inline]
     pub fn reset(&self) -> bool {
         let deadline = self.as_ref();
         deadline.reset(deadline.now())
     }
 
-    /// As [`reset`](ResetHandle::reset), but counts the timeout from an instant that has passed. An
-    /// instant that lies ahead counts as now.
+    /// Like [`reset`](ResetHandle::reset), but counts the timeout from a past instant. A future
+    /// instant counts as now.
     ///
     /// A lease counts from the sending of its renewal, not from the answer: otherwise its holder
     /// believes in it for longer than the server. Answers may come out of order, because the
-    /// deadline is never made earlier. `true` says only that the deadline was pending: an answer
+    /// deadline is never made earlier. `true` means only that the deadline was pending: an answer
     /// that took longer than the timeout moves nothing.
     ///
-    /// It takes no lock, as a reset. After a [stall](crate::Deadline) it takes one if the instant
+    /// It takes no lock, like a reset. After a [stall](crate::Deadline) it takes one if the instant
     /// lies before the end of the stall, and never ends a grace early.
     ///
     /// ```
@@ -94,39 +93,37 @@ impl ResetHandle {
     }
 
     /// Moves the deadline to now plus `delay`, earlier or later. Later resets push it on from
-    /// there. `false` if the deadline has expired or was cancelled.
+    /// there. Returns `false` if the deadline has expired or was cancelled.
     ///
-    /// A deadline that is moved into the 100 ms after a [stall](crate::Deadline) may get the grace
-    /// of that stall.
+    /// A deadline moved into the 100 ms after a [stall](crate::Deadline) may get its grace.
     pub fn reset_after(&self, delay: Duration) -> bool {
         let deadline = self.as_ref();
         deadline.change(Change::MoveTo(deadline.now().after(delay)))
     }
 
-    /// As [`reset_after`](ResetHandle::reset_after), to an instant. An instant that has passed
-    /// expires the deadline here and now, and the call returns `true`.
+    /// Like [`reset_after`](ResetHandle::reset_after), to an instant. A past instant expires the
+    /// deadline at once, and the call returns `true`.
     pub fn reset_at(&self, deadline: Instant) -> bool {
         let due = self.shard.clock().moment(deadline);
         self.as_ref().change(Change::MoveTo(due))
     }
 
-    /// Moves the deadline `by` later than it is due now, and no heartbeat takes that back. `false`
-    /// if the deadline has expired or was cancelled.
+    /// Moves the deadline later by `by`, and no reset takes that back. Returns `false` if the
+    /// deadline has expired or was cancelled.
     ///
-    /// It is atomic beside resets from other tasks: the call extends the deadline as it is at
-    /// that moment. A deadline that has passed, and is in its grace after a stall, is extended from
-    /// now, and ends no earlier than its grace.
+    /// The call is atomic with respect to resets from other tasks. A deadline in its grace after a
+    /// stall is extended from now, and ends no earlier than its grace.
     pub fn extend(&self, by: Duration) -> bool {
         self.as_ref().change(Change::Extend(by))
     }
 
     /// Changes the timeout that later resets count. A deadline that is due beyond now plus the new
-    /// timeout moves there. Otherwise it stays. So a shorter timeout works at once, and a longer
-    /// one from the next [`reset`](ResetHandle::reset) on.
+    /// timeout moves there; any other stays. So a shorter timeout takes effect at once, and a
+    /// longer one with the next [`reset`](ResetHandle::reset).
     ///
-    /// A deadline that is in its grace after a stall stays pending, unless the stall ended a whole
-    /// new timeout ago. `false` if the deadline has expired or was cancelled. Then the new timeout
-    /// holds from the next [`restart`](crate::Deadline::restart) on.
+    /// A deadline in its grace after a stall stays pending, unless the stall ended at least the new
+    /// timeout ago. Returns `false` if the deadline has expired or was cancelled; the new timeout
+    /// then holds from the next [`restart`](crate::Deadline::restart) on.
     pub fn set_timeout(&self, timeout: Duration) -> bool {
         self.as_ref().change(Change::SetTimeout(timeout))
     }
@@ -136,14 +133,12 @@ impl ResetHandle {
         self.word.timeout()
     }
 
-    /// Cancels the deadline, which resolves to `Err(Cancelled)`. `false` if it has expired or was
-    /// cancelled before.
+    /// Cancels the deadline, which resolves to `Err(Cancelled)`. `false` if it had already ended.
     pub fn cancel(&self) -> bool {
         self.as_ref().settle(Err(Cancelled::BY_HANDLE)).is_some()
     }
 
-    /// Expires the deadline now, which resolves to `Ok(())`. `false` if it has expired or was
-    /// cancelled before.
+    /// Expires the deadline now, which resolves to `Ok(())`. `false` if it had already ended.
     pub fn expire(&self) -> bool {
         self.as_ref().settle(EXPIRED).is_some()
     }
@@ -153,17 +148,17 @@ impl ResetHandle {
         self.as_ref().is_pending()
     }
 
-    /// When the deadline expires if nothing resets it: the beginning of a tick. This is never
-    /// before the last reset plus the timeout, and less than a tick after it. In a grace after a
-    /// stall it stays the due, which has passed. `None` once the deadline is no longer pending.
+    /// When the deadline expires if it is not reset: the start of a tick, never before the last
+    /// reset plus the timeout, and less than a tick after it. In a grace after a stall this stays
+    /// the due, which has passed. `None` once the deadline is no longer pending.
     pub fn deadline(&self) -> Option<Instant> {
         self.as_ref().deadline()
     }
 
-    /// The time that is left until [`deadline`](ResetHandle::deadline), rounded down to a
-    /// millisecond. It is zero if the deadline is just about to expire, and in a grace. After a
-    /// [`reset`](ResetHandle::reset) it is never more than the timeout, unless a call has moved the
-    /// deadline further. `None` once the deadline is no longer pending.
+    /// The time left until [`deadline`](ResetHandle::deadline), rounded down to a millisecond. Zero
+    /// if the deadline is about to expire, and in a grace. After a [`reset`](ResetHandle::reset) it
+    /// is at most the timeout, unless a call has moved the deadline further. `None` once the
+    /// deadline is no longer pending.
     pub fn remaining(&self) -> Option<Duration> {
         self.as_ref().remaining()
     }

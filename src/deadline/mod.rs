@@ -1,8 +1,8 @@
-//! The [`Deadline`] future. Its state lives in a [`Word`](crate::shard::word::Word) that it shares
-//! with its handles and its timer in the wheel.
+//! The [`Deadline`] future. It shares its state, a [`Word`](crate::shard::word::Word), with its
+//! handles and its timer in the wheel.
 //!
-//! Invariant: only the deadline restarts its word, through `&mut`. So once it sees its word
-//! settled, the word stays settled until it is restarted. Another poll returns the same answer.
+//! Invariant: only the deadline restarts its word, through `&mut`. So a word that it has seen
+//! settled stays settled until then, and another poll returns the same answer.
 
 mod handle;
 pub mod warn_before;
@@ -23,24 +23,21 @@ pub use handle::ResetHandle;
 /// A deadline that one task awaits and any task pushes back:
 /// [`Timer::deadline`](crate::Timer::deadline).
 ///
-/// It resolves to `Ok(())` when its timeout has passed since its last reset. It resolves to
-/// [`Cancelled`] when it is cancelled or its runtime shuts down. Everything else goes through a
-/// [`ResetHandle`].
+/// It resolves to `Ok(())` when its timeout has passed since its last reset, and to [`Cancelled`]
+/// when it is cancelled or its runtime shuts down. Everything else goes through a [`ResetHandle`].
 ///
 /// - It is armed when it is made, and runs whether or not it is polled.
-/// - It is never early. It is late by at most one tick of its timer. Tokio's rounding to a
-///   millisecond and its scheduling come on top.
-/// - A stall does not count: a deadline that passes while the driver cannot run, because the
-///   process was stopped or blocked for more than 50 ms and one tick, is postponed by the length of
-///   the stall. After the stall it lives for at least 100 ms, or for its timeout if that is
+/// - It is never early, and at most one tick of its timer late. Tokio's rounding to a millisecond
+///   and its scheduling come on top.
+/// - A stall does not count. If the driver cannot run, because the process was stopped or blocked
+///   for more than 50 ms and one tick, a deadline that passes meanwhile is postponed by the length
+///   of the stall. It then lives for at least 100 ms after the stall, or for its timeout if that is
 ///   shorter, and at most for its timeout. There is one grace between two resets. See
 ///   [`Builder::stall_grace`](crate::timer::Builder::stall_grace).
-/// - It has exactly one outcome. Every reset that returned `true` was in time, and the deadline had
-///   not expired.
+/// - It has exactly one outcome. A reset that returned `true` was in time.
 /// - Dropping it takes its timer out, in O(1). Its handles then return `false`.
-/// - If it is polled again after it was ready, it returns the same answer, until
-///   [`restart`](Deadline::restart).
-/// - The task that polled last is the one that is woken.
+/// - Once ready, it returns the same answer from each poll until [`restart`](Deadline::restart).
+/// - The task that polled last is woken.
 ///
 /// ```
 /// use tickwheel::{Duration, Timer, sleep};
@@ -58,7 +55,6 @@ pub use handle::ResetHandle;
 #[must_use = "a deadline is cancelled when it is dropped; `.await` it"]
 pub struct Deadline {
     handle: ResetHandle,
-    /// A poll has returned the outcome.
     has_ended: bool,
 }
 
@@ -77,11 +73,10 @@ impl Deadline {
         self.handle.clone()
     }
 
-    /// Makes the deadline pending again, after any outcome. It then expires when its timeout has
-    /// passed from now on.
+    /// Makes the deadline pending again, after any outcome, to expire its timeout from now.
     ///
-    /// On a pending deadline this is a reset. Handles from before are good after it. If the runtime
-    /// that drives the timer has shut down, the deadline stays [`Cancelled`].
+    /// On a pending deadline this is a reset. Existing handles stay valid. If the runtime that
+    /// drives the timer has shut down, the deadline stays [`Cancelled`].
     pub fn restart(&mut self) {
         self.has_ended = false;
         self.handle.as_ref().restart();
@@ -98,7 +93,7 @@ impl Future for Deadline {
     }
 }
 
-/// It is terminated once a poll has returned its outcome, until [`restart`](Deadline::restart).
+/// Terminated once a poll has returned its outcome, until [`restart`](Deadline::restart).
 impl FusedFuture for Deadline {
     fn is_terminated(&self) -> bool {
         self.has_ended

@@ -1,15 +1,15 @@
 //! Warnings before a deadline: [`WarnBefore`] and [`Stage`].
 
-// A second timer warns. The deadline does not know of it. A sleep, the *check*, is set for when the
-// notice begins. When it comes, the handle says when the deadline is due by now. Within its notice
-// the task is warned. Otherwise the check is set again.
+// A second timer warns, without the deadline's knowledge. A sleep, the *check*, is set for when the
+// notice begins. When it fires, the handle returns the present due. Within its notice the task is
+// warned; otherwise the check is set again.
 //
-// Invariant: a check lies ahead when it is set, no later than the due that it knows of, and is
-// gone once the end is seen. So none spins, and none pulls a virtual clock beyond the deadline.
+// Invariant: a check lies ahead when it is set, no later than the known due, and is gone once the
+// end is seen. So no check spins, and none pulls a virtual clock beyond the deadline.
 //
-// A reset after a check was set makes it come too early. A call that moves the deadline earlier
-// makes it late. If the deadline ends after its poll, the handle has no due, and the end wakes the
-// task that has polled. The check is in the same shard, so a shutdown ends both at once.
+// A reset after a check was set makes it too early. A call that moves the deadline earlier makes it
+// late. If the deadline ends after its poll, the handle has no due, and the end wakes the task that
+// has polled. The check is in the same shard, so a shutdown ends both at once.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -22,10 +22,9 @@ use super::{Deadline, ResetHandle};
 use crate::error::Cancelled;
 use crate::future::sleep::Sleep;
 
-/// How far a deadline has come: [`WarnBefore::wait`].
+/// The state of a deadline: [`WarnBefore::wait`].
 ///
-/// A deadline has one warning and one end, so a `match` needs no arm for others: the enum is
-/// exhaustive.
+/// A deadline has one warning and one end, so the enum is exhaustive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Stage {
     /// The notice has begun. The deadline is pending, and a reset is in time.
@@ -36,21 +35,20 @@ pub enum Stage {
 
 /// A deadline with a warning before it: [`Deadline::warn_before`](crate::Deadline::warn_before).
 ///
-/// It is for a keepalive that asks before it closes. An idle connection gets a ping, and has
-/// the notice in which to answer. Any heartbeat within it is simply a reset that returns `true`.
+/// It serves a keepalive that asks before it closes: an idle connection gets a ping, and has the
+/// notice in which to answer. A heartbeat within it is simply a reset that returns `true`.
 ///
 /// - The notice is the end of the timeout: of 60 s with a notice of 10 s it begins after 50 s. With
 ///   a notice of the whole timeout the warning comes within a tick.
-/// - A warning is never early, and late by as much as the deadline may be. There is at most one
-///   warning per due time. The one after a reset may come an eighth of the timeout late if the
-///   notice is more than seven eighths of it.
-/// - A deadline that is moved earlier by a call may expire without a warning. If a call other than
-///   a reset postpones it within its notice, the next warning may come as late as the previous due
-///   time.
+/// - A warning is never early, and no later than the deadline may be. Each due time has at most one
+///   warning. The one after a reset may come an eighth of the timeout late if the notice is more
+///   than seven eighths of it.
+/// - A deadline that a call moves earlier may expire without a warning. If a call other than a
+///   reset postpones it within its notice, the next warning may come as late as the previous due.
 /// - After a [stall](Deadline) the warning comes first, and then the grace of the stall. If the
 ///   driver is late by the whole notice, but by less than a stall, there is no warning.
-/// - It takes a second timer, which wakes the task about once in the time before the notice, and a
-///   few times within a long notice, however often the deadline is reset. A reset costs no more.
+/// - It takes a second timer, which wakes the task about once before the notice, and a few times
+///   within a long notice, however often the deadline is reset. A reset costs no more.
 ///
 /// [`Deadline::warn_before`](crate::Deadline::warn_before) has an example.
 #[must_use = "the deadline is cancelled when it is dropped; call `wait`"]
@@ -61,13 +59,12 @@ pub struct WarnBefore<D = Deadline> {
     notice: Duration,
     /// `None` if the next poll sets it.
     check: Option<Sleep>,
-    /// The due that the last warning was of.
+    /// The due of the last warning.
     warned_of: Option<Instant>,
 }
 
 impl Deadline {
-    /// Adds a warning, `notice` before the deadline expires. A reset after the warning is still in
-    /// time. It is for a keepalive that asks before it closes.
+    /// Adds a warning, `notice` before the deadline expires. A reset is then still in time.
     ///
     /// ```
     /// # use tickwheel::{Duration, Timer, warn_before::Stage};
@@ -87,7 +84,6 @@ impl Deadline {
 }
 
 impl<D: Future<Output = Result<(), Cancelled>> + Unpin> WarnBefore<D> {
-    /// `handle` is the deadline's own.
     pub(crate) fn new(deadline: D, handle: ResetHandle, notice: Duration) -> WarnBefore<D> {
         WarnBefore {
             deadline,
@@ -99,10 +95,11 @@ impl<D: Future<Output = Result<(), Cancelled>> + Unpin> WarnBefore<D> {
     }
 
     /// Waits for the next warning, or for the end of the deadline, which it returns again and again
-    /// until the deadline is restarted. It returns [`Cancelled`] as the deadline itself does.
+    /// until the deadline is restarted. Returns [`Cancelled`] as the deadline itself does.
     ///
-    /// It is cancel-safe: if it is dropped before it completes, nothing is lost. The task that
-    /// waited last is woken.
+    /// # Cancel safety
+    ///
+    /// Dropping it before it completes loses nothing. The task that waited last is woken.
     pub async fn wait(&mut self) -> Result<Stage, Cancelled> {
         poll_fn(|cx| self.poll_wait(cx)).await
     }
@@ -112,7 +109,7 @@ impl<D: Future<Output = Result<(), Cancelled>> + Unpin> WarnBefore<D> {
             (self.check, self.warned_of) = (None, None);
             return Poll::Ready(outcome.map(|()| Stage::Expired));
         }
-        // A check that is shut down waits for the deadline, which ends in a moment.
+        // A check that is shut down waits for the deadline, which is about to end.
         if let Some(check) = &mut self.check {
             if ready!(check.poll_timer(cx)).is_err() {
                 return Poll::Pending;
@@ -129,13 +126,13 @@ impl<D: Future<Output = Result<(), Cancelled>> + Unpin> WarnBefore<D> {
                 self.check = Some(self.check_for(due));
                 return Poll::Ready(Ok(Stage::Warning));
             }
-            // This thread was held up until the check was over.
+            // The check passed while this thread was held up.
         }
         Poll::Pending
     }
 
     /// Ready when the notice of this due has begun. After its warning: when the notice of a reset
-    /// that comes now would begin, by the due at the latest. A long notice has a few checks.
+    /// made now would begin, by the due at the latest. A long notice has a few checks.
     fn check_for(&self, due: Instant) -> Sleep {
         let (shard, timeout) = (self.handle.shard.clone(), self.handle.timeout());
         if self.warned_of != Some(due) {
@@ -144,7 +141,7 @@ impl<D: Future<Output = Result<(), Cancelled>> + Unpin> WarnBefore<D> {
             return Sleep::until(shard, begins);
         }
         let idle = timeout.saturating_sub(self.notice).max(timeout / 8);
-        // In the grace of a stall nothing is left.
+        // In the grace of a stall no time is left.
         let left = self.handle.remaining().filter(|left| !left.is_zero());
         let left = left.unwrap_or(idle);
         Sleep::after(
@@ -158,7 +155,7 @@ impl<D: Future<Output = Result<(), Cancelled>> + Unpin> WarnBefore<D> {
         &self.deadline
     }
 
-    /// Makes the deadline pending again, as [`Deadline::restart`](crate::Deadline::restart).
+    /// Makes the deadline pending again, like [`Deadline::restart`](crate::Deadline::restart).
     pub fn restart(&mut self) {
         (self.check, self.warned_of) = (None, None);
         self.handle.as_ref().restart();
