@@ -1,6 +1,6 @@
-//! What the futures that wrap another one, and the adapters, have in common: the ways to it.
+//! Access methods that the wrapping futures and the adapters share.
 
-/// The methods of a wrapper that lead to what it wraps, in the field of that name.
+/// The methods of a wrapper that lead to the value in its field `$field`.
 macro_rules! access_within {
     ($field:ident: $within:ty) => {
         /// The wrapped value.
@@ -13,7 +13,7 @@ macro_rules! access_within {
             &mut self.$field
         }
 
-        /// Returns what is wrapped.
+        /// Returns the wrapped value.
         pub fn into_inner(self) -> $within {
             self.$field
         }
@@ -21,7 +21,7 @@ macro_rules! access_within {
     (pinned $field:ident: $within:ty) => {
         access_within!($field: $within);
 
-        /// As `get_mut`, where this is pinned.
+        /// Like `get_mut`, where the wrapper is pinned.
         pub fn get_pin_mut(self: Pin<&mut Self>) -> Pin<&mut $within> {
             self.project().$field
         }

@@ -1,10 +1,9 @@
 //! The [`Interval`]: ticks with a period.
 //!
-//! A tick here is one of the interval's, not the wheel's unit, because tokio's `Interval` calls it
-//! so.
+//! A tick here is one of the interval's, as in tokio's `Interval`, not the wheel's unit.
 //!
-//! Invariant: its sleep's deadline is the next tick. After a tick the deadline moves on at once. It
-//! is armed when the next tick is polled for.
+//! Invariant: the deadline of its sleep is the next tick. After a tick the deadline moves on at
+//! once; a poll for the next tick arms it.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -18,8 +17,8 @@ use crate::future::sleep::{Sleep, panic_shut_down};
 
 /// Ticks with a period: [`interval`](crate::interval), [`interval_at`](crate::interval_at).
 ///
-/// It behaves as [`tokio::time::Interval`] does, and is `Unpin`. A tick counts as missed when it is
-/// taken more than 5 ms late. Its [`MissedTickBehavior`] says what happens then.
+/// It behaves like [`tokio::time::Interval`], and is `Unpin`. A tick taken more than 5 ms late
+/// counts as missed, and [`MissedTickBehavior`] decides the next one.
 ///
 /// ```
 /// # use tickwheel::{Duration, interval};
@@ -35,14 +34,13 @@ pub struct Interval {
     missed_tick_behavior: MissedTickBehavior,
 }
 
-/// A tick that is taken later than this is a missed one. The figure is tokio's.
+/// A tick taken later than this is missed. The figure is tokio's.
 const MISSED: Duration = Duration::from_millis(5);
 
-/// Longer periods are taken to be this long, so that no instant overflows. The bound is tokio's.
+/// Longer periods are shortened to this, so that no instant overflows. The bound is tokio's.
 const LONGEST_PERIOD: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 
 impl Interval {
-    /// Ticks for the first time at the deadline of `first`.
     #[track_caller]
     pub(crate) fn new(first: Sleep, period: Duration) -> Interval {
         assert_period(period);
@@ -57,12 +55,12 @@ impl Interval {
     ///
     /// # Cancel safety
     ///
-    /// If it is dropped before it completes, as in a `select!`, no tick is lost.
+    /// Dropping it before it completes, as in a `select!`, loses no tick.
     pub async fn tick(&mut self) -> Instant {
         poll_fn(|cx| self.poll_tick(cx)).await
     }
 
-    /// Polls for the next tick. The task is woken when the tick comes.
+    /// Polls for the next tick, and registers the task's waker.
     ///
     /// # Panics
     ///
@@ -73,8 +71,7 @@ impl Interval {
         Poll::Ready(tick.unwrap_or_else(|_| panic_shut_down()))
     }
 
-    /// As [`poll_tick`](Interval::poll_tick), but it reports the end of the runtime where that one
-    /// panics.
+    /// Like [`poll_tick`](Interval::poll_tick), but returns an error where that panics.
     #[inline]
     pub(crate) fn try_poll_tick(
         &mut self,
@@ -115,7 +112,7 @@ impl Interval {
         self.missed_tick_behavior
     }
 
-    /// Sets what happens when ticks were missed. The default is [`MissedTickBehavior::Burst`].
+    /// Sets the behaviour when ticks were missed. The default is [`MissedTickBehavior::Burst`].
     pub fn set_missed_tick_behavior(&mut self, behavior: MissedTickBehavior) {
         self.missed_tick_behavior = behavior;
     }
@@ -125,7 +122,6 @@ impl Interval {
         self.period
     }
 
-    /// When the tick after `tick` comes, if `tick` is taken at `now`.
     fn tick_after(&self, tick: Instant, now: Instant) -> Instant {
         let late = now.saturating_duration_since(tick);
         if late <= MISSED {
@@ -154,7 +150,7 @@ pub(crate) fn assert_period(period: Duration) {
     assert!(period > Duration::ZERO, "`period` must be non-zero.");
 }
 
-/// The rest of `duration` after whole periods. It is shorter than a period, so it fits.
+/// The rest of `duration` after whole periods; shorter than a period, so it fits.
 fn remainder(duration: Duration, period: Duration) -> Duration {
     let nanos = duration.as_nanos() % period.as_nanos();
     Duration::from_secs((nanos / 1_000_000_000) as u64)

@@ -1,16 +1,16 @@
-//! The limit of the scopes that are open on a thread. It bounds each timeout that is made there.
+//! The limit of the scopes that are open on a thread. It bounds each timeout made there.
 //!
-//! Invariant: a limit is set only while [`within`] runs, which puts the former one back, also if
-//! what it runs panics. A limit never ends after the one that it is set within. It is that of one
-//! task: a `LocalSet` or an inner runtime may poll other tasks meanwhile.
+//! Invariant: a limit is set only while [`within`] runs, which restores the former one even after a
+//! panic. A limit never ends after the one around it. It belongs to one task: a `LocalSet` or an
+//! inner runtime may poll other tasks meanwhile.
 //!
 //! A limit is an instant of the clock that `Instant::now()` reads where the scope is polled. A
-//! timer that goes by the system's clock may be used there while the caller's is paused. For such a
-//! timer the limit is translated once: into its clock's present time plus what is left. For a
-//! timeout that is when it is made, for a scope when it is first polled.
+//! timer on the system's clock may be used there while the caller's clock is paused. For such a
+//! timer the limit is translated once, to its clock's present time plus the time left: for a
+//! timeout when it is made, for a scope when it is first polled.
 //!
-//! A loop within that tries again on each `Elapsed` must not spin once the limit has passed. So a
-//! timeout that is made then is due a tick later, and meanwhile the scope ends.
+//! A loop within the scope that retries on each `Elapsed` must not spin once the limit has passed.
+//! So a timeout made then is due a tick later, and meanwhile the scope ends.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -23,16 +23,15 @@ use crate::future::sleep::Sleep;
 use crate::runtime::{TaskId, try_id};
 use crate::shard::Shard;
 
-/// The limit of the timeouts that are made on this thread now.
+/// The limit of the timeouts that are now made on this thread.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ScopeDeadline {
     deadline: Instant,
-    /// The task that polls the scope. A `LocalSet` or an inner runtime polls other tasks meanwhile.
     task: Option<TaskId>,
 }
 
 thread_local! {
-    /// Without a destructor and without lazy initialisation, so that to look is to read a word.
+    /// Without a destructor and without lazy initialisation, so that a look is one read of a word.
     static LIMIT: Cell<Option<ScopeDeadline>> = const { Cell::new(None) };
 }
 
@@ -45,7 +44,6 @@ pub(crate) fn current() -> Option<ScopeDeadline> {
     }
 }
 
-/// Runs `run` under `limit`.
 pub(crate) fn within<R>(limit: ScopeDeadline, run: impl FnOnce() -> R) -> R {
     struct PutBack(Option<ScopeDeadline>);
 
@@ -60,7 +58,6 @@ pub(crate) fn within<R>(limit: ScopeDeadline, run: impl FnOnce() -> R) -> R {
 }
 
 impl ScopeDeadline {
-    /// The limit that ends at `deadline`, or with the current one if that ends earlier.
     pub(crate) fn until(deadline: Instant) -> ScopeDeadline {
         let outer = current();
         ScopeDeadline {
@@ -78,8 +75,8 @@ impl ScopeDeadline {
         self.deadline
     }
 
-    /// When a timeout ends, in the time of `clock`, that the limit bounds. Once the limit has
-    /// passed that is a tick from now. So a loop that tries again and again lets the scope end.
+    /// When a timeout under this limit ends, in the time of `clock`. Once the limit has passed that
+    /// is a tick from now, so that a retrying loop lets the scope end.
     pub(super) fn end(self, clock: &Clock, now: Instant) -> Instant {
         let deadline = clock.translate(self.deadline);
         if deadline <= now {
@@ -89,19 +86,18 @@ impl ScopeDeadline {
         }
     }
 
-    /// The time that is left. It reads the clock.
     pub(crate) fn remaining(self) -> Duration {
         self.deadline.saturating_duration_since(Instant::now())
     }
 }
 
-/// The deadline of a scope that is made now: its own, or the limit's if that comes first.
+/// The deadline of a scope made now: its own, or the limit's if that comes first.
 #[inline]
 pub(crate) fn capped(deadline: Instant) -> Instant {
     current().map_or(deadline, |limit| limit.deadline.min(deadline))
 }
 
-/// Whether a scope may be open on this thread, though maybe for another task.
+/// Whether a scope may be open on this thread, maybe for another task.
 #[inline]
 pub(crate) fn may_be_open() -> bool {
     LIMIT.get().is_some()
@@ -140,7 +136,7 @@ fn capped_sleep(mut own: Sleep) -> Sleep {
     let now = shard.clock().now_instant();
     let end = limit.end(shard.clock(), now);
     let has_passed = shard.clock().translate(limit.deadline) <= now;
-    // Also in place of an own deadline that has passed: a loop may well take what `remaining` says.
+    // Also in place of a passed deadline of its own: a loop may well take `remaining`.
     if has_passed || end < deadline {
         return Sleep::until(shard.clone(), end);
     }

@@ -1,13 +1,10 @@
-//! Deadlines that are passed on: a call that is made within another call never outlives its
-//! caller's deadline.
+//! Deadlines that are passed on: an inner call never outlives its caller's deadline.
 //!
-//! Invariant: a scope is open on a thread exactly while the scope's future is polled there, and for
-//! the task that polls it. So what other tasks of tokio's do on the same thread is never bounded by
-//! it.
+//! Invariant: a scope is open on a thread exactly while its future is polled there, and for the
+//! polling task. So it never bounds other tasks of tokio's on the same thread.
 //!
 //! While the future is polled, the scope's deadline is the [limit](super::limit) of its thread. The
-//! scope reads the clock at each poll that stays pending, because its timer may have coarser ticks
-//! than those within.
+//! scope reads the clock at each poll that stays pending, because its timer's ticks may be coarser.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -25,7 +22,7 @@ use crate::runtime::coop;
 
 /// The time left in the innermost [`scope`](crate::scope()); `None` where no scope is open.
 ///
-/// This is the budget for the next call, for example for its header. It is never more than what is
+/// This is the budget for the next call, for example for its header. It is never more than the time
 /// left, and zero once the deadline has passed. It reads the clock only if a scope is open.
 ///
 /// ```
@@ -43,8 +40,7 @@ pub fn remaining() -> Option<Duration> {
 /// When the innermost [`scope`](crate::scope()) ends; `None` where no scope is open. Reads no
 /// clock.
 ///
-/// A task that is spawned is not within the scope of the task that spawns it. This takes the
-/// deadline along:
+/// A spawned task is not within the scope of the task that spawns it. To carry the deadline along:
 ///
 /// ```
 /// # use tickwheel::{Duration, Instant, remaining, scope, scope_deadline};
@@ -72,21 +68,21 @@ pin_project! {
     /// # });
     /// ```
     ///
-    /// 1. The future is polled first. A ready future wins over a deadline that has passed.
-    /// Otherwise the scope returns [`Elapsed`] once its deadline has passed.
-    /// 2. No [`Timeout`](crate::Timeout) and no scope that is made while the future is polled ends
-    ///    after the scope, on any timer, even after it was moved out of the scope. A
+    /// 1. The future is polled first, and wins if it is ready, even after the deadline. Otherwise
+    ///    the scope returns [`Elapsed`] once its deadline has passed.
+    /// 2. No [`Timeout`](crate::Timeout) and no scope made while the future is polled ends after
+    ///    the scope, on any timer, even after it was moved out of the scope. A
     ///    [`Sleep`](crate::Sleep), an [`Interval`](crate::Interval) and a
     ///    [`Deadline`](crate::Deadline) keep their own time. If the scope and an inner timeout end
     ///    together, either may report `Elapsed`.
     /// 3. Spawned tasks are outside the scope, as are tasks that a `LocalSet` or an inner runtime
-    /// polls, and `spawn_blocking`. Carry the deadline over with [`scope_deadline`]. A `block_on`
-    /// within is inside the scope, and so are the tasks of another executor that runs within.
+    ///    polls, and `spawn_blocking`. Carry the deadline over with [`scope_deadline`]. A
+    ///    `block_on` within is inside the scope, and so are the tasks of another executor within.
     ///
     /// A scope reads the clock at each poll that stays pending, and arms one timer. If that timer
-    /// goes by another clock than the runtime that polls, because one of the two was paused, the
-    /// scope and the timeouts within it count what was left when they began. Without an open scope,
-    /// a timeout pays for reading a word of its thread.
+    /// and the polling runtime go by different clocks, because one of the two was paused, the scope
+    /// and the timeouts within it count the time left when they began. Without an open scope, a
+    /// timeout pays for reading a word of its thread.
     ///
     /// Dropping the scope drops the future and takes its timer out. It panics if it is polled while
     /// pending and the runtime that drives its timer has shut down. A panic of the future passes
@@ -101,7 +97,7 @@ pin_project! {
 }
 
 impl<F> Scope<F> {
-    // Always inlined, so that the compiler makes the scope where it stays.
+    // Always inlined, so that the scope is built in place.
     #[inline(always)]
     pub(crate) fn new(end: End, future: F) -> Scope<F> {
         Scope { future, end }
@@ -112,7 +108,6 @@ impl<F> Scope<F> {
 
 #[cfg(feature = "tower")]
 impl<F: Future> Scope<F> {
-    /// Polls as the future does, but reports the end of the runtime where the future panics.
     pub(crate) fn try_poll(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -132,7 +127,6 @@ impl<F: Future> Future for Scope<F> {
     }
 }
 
-/// Polls a future within a scope. It panics only if the future does.
 fn poll_capped<F: Future>(
     future: Pin<&mut F>,
     end: &mut End,
@@ -146,17 +140,15 @@ fn poll_capped<F: Future>(
     end.poll(had_budget, cx).map_ok(|()| Err(Elapsed::new()))
 }
 
-/// The bound of a scope.
 #[derive(Debug)]
 pub(crate) struct End {
     sleep: Sleep,
-    /// In the time of the runtime that polls, also if the timer goes by another clock.
+    /// By the clock of the polling runtime, even if the timer goes by another.
     deadline: Instant,
 }
 
 impl End {
-    /// Of a scope that is made now. The first poll that is pending resets the sleep, by the clock
-    /// of the runtime that polls.
+    /// The first pending poll resets the sleep, by the clock of the polling runtime.
     #[inline]
     pub(crate) fn new(sleep: Sleep, deadline: Instant) -> End {
         End {
@@ -171,7 +163,6 @@ impl End {
         if sleep.is_new() {
             let clock = sleep.attach().clock();
             if let Some(outer) = current().filter(|outer| outer.deadline() <= now) {
-                // As a timeout that is made then.
                 let end = outer.end(clock, clock.now_instant());
                 sleep.reset_at(end);
                 return sleep.poll_after_inner(had_budget, cx);

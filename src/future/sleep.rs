@@ -15,26 +15,24 @@
 //!   deferred --(poll: its word has expired)----------------------+
 //! ```
 //!
-//! A sleep of the free functions is *detached* at first: it has no timer yet. Looking up the timer
-//! of the current runtime costs a write to a count that all its threads share, so a sleep that
-//! never arms does without.
+//! A sleep of the free functions is *detached* at first: it has no timer yet. A look-up writes a
+//! count that all threads share, and a sleep that never arms avoids it.
 //!
 //! **A sleep that is reset to later becomes a deadline.** The first such reset of an armed sleep
-//! takes the lock and gives its timer a [word](crate::shard::word), which says when it is due. From
-//! then on a reset to later is one compare-exchange. The timer stays where it is linked, and the
-//! turn that comes to it asks the word, and links it again. So the task is woken at the new
-//! deadline, whether or not the sleep is polled after the reset, and at no other.
+//! takes the lock and gives its timer a [word](crate::shard::word), which holds the due. From then
+//! on a reset to later is one compare-exchange. The timer stays where it is linked, and the turn
+//! that comes to it reads the word, and links it again. So the task is woken at the new deadline
+//! and at no other, whether or not it polls the sleep after the reset.
 //!
-//! Invariant: a sleep holds a key only while it is armed or deferred, and forgets the key of no
-//! timer that stays in the wheel beyond the turn that is being made. The timer fires at a tick that
-//! begins at the deadline or later. So if it has fired, the deadline has passed.
+//! Invariant: a sleep holds a key only while it is armed or deferred, and forgets no key of a timer
+//! that stays in the wheel beyond the present turn. The timer fires at a tick that begins at the
+//! deadline or later. So if it has fired, the deadline has passed.
 //!
 //! As with tokio's, an armed sleep is ready when the driver has fired it, and its poll reads no
 //! clock. So if a message came before the deadline, a task that is polled after the deadline finds
-//! the message first. The poll takes no lock either. `shard::turned_to` has the argument for an
-//! armed sleep. For a deferred one the word takes the place of the tick: a turn and the closing
-//! settle it under the lock, and wake its waker after that. So if a poll finds the word pending,
-//! that wake-up is yet to come.
+//! the message first. The poll takes no lock either; see `shard::turned_to` for an armed sleep. For
+//! a deferred one the word replaces the tick: a turn and the closing settle it under the lock, and
+//! wake its waker afterwards. So if a poll finds the word pending, that wake-up is yet to come.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -58,14 +56,14 @@ use crate::wheel::{Key, PackedKey};
 /// A future that is ready once its deadline has passed: [`sleep`](crate::sleep),
 /// [`sleep_until`](crate::sleep_until).
 ///
-/// It behaves as [`tokio::time::Sleep`] does, and is also `Unpin`. So a task can await `&mut sleep`
+/// It behaves like [`tokio::time::Sleep`], and is also `Unpin`. So a task can await `&mut sleep`
 /// without pinning it, for example in a `select!`.
 ///
-/// - It is never early. It is late by at most one tick of its timer. Tokio's rounding to a
-///   millisecond and its scheduling come on top.
-/// - A sleep whose deadline lies in the past is ready at the first poll. One of zero, or until now,
-///   is ready at the next line of tokio's grid, a millisecond later at most, or at the next tick
-///   where that is longer. So a loop of such sleeps paces, and does not spin.
+/// - It is never early, and at most one tick of its timer late. Tokio's rounding to a millisecond
+///   and its scheduling come on top.
+/// - A sleep whose deadline lies in the past is ready at the first poll. A sleep of zero, or until
+///   now, is ready at the next line of tokio's grid, at most a millisecond later, or at the next
+///   tick if that is longer. So a loop of such sleeps does not spin.
 /// - The first pending poll arms it. Making a sleep and dropping it before that takes no lock.
 /// - Dropping it cancels it, and frees its timer and waker at once, in O(1).
 /// - Once ready, it stays ready until [`reset`](Sleep::reset).
@@ -75,8 +73,7 @@ use crate::wheel::{Key, PackedKey};
 ///
 /// # Panics
 ///
-/// If it is polled while pending and the runtime that drives its timer has shut down, as tokio's
-/// does.
+/// If it is polled while pending and the runtime that drives its timer has shut down, as tokio's.
 ///
 /// ```
 /// # use tickwheel::{Duration, sleep};
@@ -97,10 +94,8 @@ pub struct Sleep {
     state: State,
 }
 
-/// How far two lines of tokio's grid lie apart.
 const LINE: Duration = Duration::from_millis(1);
 
-/// Finds the shard on which the calling thread arms.
 pub(crate) type FindShard = fn() -> Arc<Shard>;
 
 enum State {
@@ -111,16 +106,13 @@ enum State {
     Unarmed(Start),
     Armed {
         key: PackedKey,
-        /// The tick for which its timer is armed.
         tick: Tick,
         waker: WakerId,
         /// As in [`Start`].
         is_over: bool,
     },
-    /// It was reset to later while it was armed.
     Deferred {
-        /// Says when it is due, and has its key. `set_state` drops it, so that what is never
-        /// deferred pays for no drop.
+        /// Holds its due and its key. Dropped by `set_state`, so that other sleeps need no drop.
         word: ManuallyDrop<Arc<Word>>,
         waker: WakerId,
     },
@@ -133,18 +125,16 @@ enum State {
     },
 }
 
-/// Where a sleep that is not armed begins.
 #[derive(Clone, Copy)]
 struct Start {
-    /// Whether it was neither polled nor reset. Only `is_elapsed` makes a difference, as tokio's.
     is_new: bool,
-    /// Whether the timeout around it has returned an output. It is here because there is room.
+    /// Whether the timeout around it has returned an output. Stored here because there is room.
     is_over: bool,
     first_poll: FirstPoll,
 }
 
 impl Sleep {
-    /// It counts from a reading of the clock, because nearly all sleeps fire.
+    /// It reads the clock now, because nearly all sleeps fire.
     #[inline(always)]
     pub(crate) fn after(shard: Arc<Shard>, duration: Duration) -> Sleep {
         let deadline = deadline_after(&shard, duration);
@@ -165,7 +155,7 @@ impl Sleep {
         }
     }
 
-    /// A sleep that finds its timer when it has to arm, on the thread that polls it then.
+    /// A sleep that finds its timer when it arms, on the thread that then polls it.
     #[inline(always)]
     pub(crate) fn detached(find: FindShard, deadline: Instant, first_poll: FirstPoll) -> Sleep {
         Sleep {
@@ -180,15 +170,15 @@ impl Sleep {
 
     /// The instant from which the sleep is ready.
     ///
-    /// It is never before the call that made or reset the sleep plus its duration. A duration that
-    /// is too long to be counted is taken to end 146 years after the timer was made.
+    /// It is never before the call that made or reset the sleep plus its duration. An excessive
+    /// duration ends 146 years after the timer was made.
     #[inline]
     pub fn deadline(&self) -> Instant {
         self.deadline
     }
 
-    /// Whether the sleep has elapsed. This means that its timer has fired. If it was reset and not
-    /// polled since it was last ready, it means that its deadline has passed.
+    /// Whether the sleep has elapsed: its timer has fired. After a reset, and before the next poll,
+    /// of a sleep that was ready: its deadline has passed.
     pub fn is_elapsed(&self) -> bool {
         match (&self.state, &self.shard) {
             (State::Elapsed | State::Kept { .. }, _) => true,
@@ -206,15 +196,15 @@ impl Sleep {
         }
     }
 
-    /// As [`reset_at`](Sleep::reset_at). Like [`tokio::time::Sleep::reset`] it takes a pinned
-    /// reference, so that it can be called through a projection.
+    /// Like [`reset_at`](Sleep::reset_at). It takes a pinned reference, as
+    /// [`tokio::time::Sleep::reset`] does, for calls through a projection.
     pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
         self.get_mut().reset_at(deadline);
     }
 
     /// Moves the deadline, earlier or later. A sleep that has elapsed is pending again.
     ///
-    /// The task that polled last is woken at the new deadline, and at no other, as with tokio. It
+    /// As with tokio, the task that polled last is woken at the new deadline, and at no other, and
     /// need not poll the sleep after the reset. If the driver has already turned past the new
     /// deadline, the task is woken before the call returns.
     ///
@@ -226,7 +216,7 @@ impl Sleep {
         self.reset_to(deadline, FirstPoll::ReadsClock);
     }
 
-    /// As [`reset_at`](Sleep::reset_at), to `duration` from now.
+    /// Like [`reset_at`](Sleep::reset_at), to `duration` from now.
     #[inline]
     pub fn reset_after(&mut self, duration: Duration) {
         let deadline = match &self.shard {
@@ -243,7 +233,7 @@ impl Sleep {
     fn reset_to(&mut self, deadline: Instant, first_poll: FirstPoll) {
         let before = std::mem::replace(&mut self.deadline, deadline);
         if let (State::Deferred { word, .. }, Some(shard)) = (&self.state, &self.shard) {
-            // In the same tick nothing changes. This costs less than to find the tick.
+            // Within one tick nothing changes. This check costs less than finding the tick.
             let is_by = |due| deadline >= before && shard.clock().is_by(deadline, due);
             if word.due().is_some_and(is_by) || word.defer_to(due_on(shard, deadline).1) {
                 return;
@@ -252,7 +242,7 @@ impl Sleep {
         self.reset_with_lock(first_poll);
     }
 
-    /// All but a reset to later of a deferred sleep. Not inlined, so that this one is short.
+    /// All but a reset to later of a deferred sleep. Not inlined, to keep that one short.
     #[inline(never)]
     fn reset_with_lock(&mut self, first_poll: FirstPoll) {
         match (&self.state, &self.shard) {
@@ -274,15 +264,14 @@ impl Sleep {
     }
 
     /// Arms a sleep that was ready, for the task that polled it then. If the driver has passed its
-    /// deadline, or the runtime has ended, the task is woken, and learns of that by its next poll.
+    /// deadline, or the runtime has ended, the task is woken, and its next poll reports that.
     fn reset_kept(&mut self, first_poll: FirstPoll) {
         let Some(waker) = self.take_waker() else {
             return;
         };
         self.reset_unarmed(first_poll);
         let deadline = self.deadline;
-        // A deadline that has passed, but not for the driver, may yet be reset to later. So the
-        // clock is not asked.
+        // No reading of the clock: until the driver passes it, the sleep may be reset to later.
         let (_, tick) = due_on(self.attach(), deadline);
         let armed = self.arm(tick, &waker);
         if let Poll::Ready(Ok(())) = armed {
@@ -293,7 +282,7 @@ impl Sleep {
         }
     }
 
-    /// Moves the deadline of a sleep that was ready, and leaves it to the next poll to arm it.
+    /// Moves the deadline of a sleep that was ready. The next poll arms it.
     pub(super) fn move_on(&mut self, deadline: Instant) {
         self.deadline = deadline;
         self.reset_unarmed(FirstPoll::ReadsClock);
@@ -315,7 +304,6 @@ impl Sleep {
         }
     }
 
-    /// Moves the timer to an earlier tick.
     fn move_armed(&mut self, due: Tick, first_poll: FirstPoll) {
         let (Some(key), Some(shard)) = (self.key(), &self.shard) else {
             return;
@@ -345,27 +333,24 @@ impl Sleep {
                     waker: *waker,
                 };
             }
-            // It had fired before.
             None => self.reset_unarmed(first_poll),
         }
     }
 
-    /// How long it is until the deadline, by the clock that [`Timer::now`](crate::Timer::now)
-    /// reads. Zero once that has passed.
+    /// The time until the deadline, by [`Timer::now`](crate::Timer::now). Zero once it has passed.
     pub fn remaining(&self) -> Duration {
         self.deadline.saturating_duration_since(self.now())
     }
 
-    /// Polls as the future does, but reports the end of the runtime that drives the timer where the
-    /// future panics.
+    /// Polls like the future, but returns an error where the future panics on a shutdown.
     ///
-    /// Use it where the sleep may be polled outside the timer's runtime, and must survive the
-    /// shutdown of that runtime. After an error, each further poll gives the error again.
+    /// For a sleep that may be polled outside the timer's runtime, and must survive that runtime's
+    /// shutdown. After an error, each further poll returns the error again.
     ///
     /// # Errors
     ///
     /// [`Cancelled`] if the runtime that drives the timer has shut down while the sleep was
-    /// pending. Its [`is_shutdown`](Cancelled::is_shutdown) says so.
+    /// pending; [`is_shutdown`](Cancelled::is_shutdown) is then `true`.
     ///
     /// # Examples
     ///
@@ -389,7 +374,7 @@ impl Sleep {
         polled
     }
 
-    /// As `try_poll`, for an owner that resets it by `move_on`. It keeps no waker.
+    /// Like `try_poll`, for an owner that resets the sleep by `move_on`. It keeps no waker.
     #[inline]
     pub(super) fn poll_to_move_on(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
         if !coop::has_budget_remaining() && coop::poll_proceed(cx).is_pending() {
@@ -401,7 +386,7 @@ impl Sleep {
         self.poll_within_budget(cx)
     }
 
-    /// Whether its timer has not fired, and wakes the task that polls.
+    /// Whether its timer has not fired, and will wake the polling task.
     #[inline(always)]
     fn is_waiting(&self, cx: &Context<'_>) -> bool {
         match (&self.state, &self.shard) {
@@ -415,7 +400,6 @@ impl Sleep {
         }
     }
 
-    /// Keeps the waker of a poll that was ready.
     #[cold]
     fn keep(&mut self, waker: &Waker) {
         match &self.state {
@@ -426,18 +410,16 @@ impl Sleep {
         }
     }
 
-    /// The timeout around it has returned an output.
     #[inline(always)] // As `poll_capped`.
     pub(super) fn note_output(&mut self) {
         match &mut self.state {
             State::Detached { start, .. } | State::Unarmed(start) => start.is_over = true,
             State::Armed { is_over, .. } => *is_over = true,
-            // A timeout resets its sleep never, and returns once that has elapsed.
+            // A timeout never resets its sleep, and returns once the sleep has elapsed.
             State::Deferred { .. } | State::Elapsed | State::Kept { .. } => {}
         }
     }
 
-    /// Whether the timeout around it has returned.
     pub(super) fn is_over(&self) -> bool {
         match &self.state {
             State::Detached { start, .. } | State::Unarmed(start) => start.is_over,
@@ -447,14 +429,12 @@ impl Sleep {
         }
     }
 
-    /// Ends it, wherever its timer is.
     pub(crate) fn elapse(&mut self) {
         self.attach();
         self.disarm();
         self.state = State::Elapsed;
     }
 
-    /// The present instant of the clock that it goes by.
     #[inline]
     pub(crate) fn now(&self) -> Instant {
         match &self.shard {
@@ -463,7 +443,6 @@ impl Sleep {
         }
     }
 
-    /// Whether it was neither polled nor reset.
     #[inline]
     pub(crate) fn is_new(&self) -> bool {
         match &self.state {
@@ -472,7 +451,7 @@ impl Sleep {
         }
     }
 
-    /// The shard on which it is armed if it has to be. A detached sleep finds its timer now.
+    /// The shard on which it arms. A detached sleep finds its timer now.
     #[inline]
     pub(crate) fn attach(&mut self) -> &Arc<Shard> {
         if let State::Detached { find, start } = self.state {
@@ -491,8 +470,8 @@ impl Sleep {
         }
     }
 
-    /// Takes its timer out if it has one, and drops what its state holds. Never inlined, so that
-    /// the drop of a sleep is short enough to be.
+    /// Takes its timer out, if any, and drops the contents of its state. Never inlined, to keep the
+    /// drop of a sleep short enough to be inlined.
     #[inline(never)]
     fn disarm(&mut self) {
         match (&self.state, self.key(), &self.shard) {
@@ -509,7 +488,6 @@ impl Sleep {
         self.drop_state();
     }
 
-    /// Replaces any state.
     #[inline]
     fn set_state(&mut self, state: State) {
         if let State::Deferred { .. } | State::Kept { .. } = self.state {
@@ -518,7 +496,7 @@ impl Sleep {
         self.state = state;
     }
 
-    /// Drops what a state holds. Only this and `take_waker` leave such a state.
+    /// Drops the contents of a state. Only this and `take_waker` leave such a state.
     #[cold]
     fn drop_state(&mut self) {
         match std::mem::replace(&mut self.state, State::Elapsed) {
@@ -528,7 +506,6 @@ impl Sleep {
         }
     }
 
-    /// The waker that it keeps.
     fn take_waker(&mut self) -> Option<Waker> {
         match std::mem::replace(&mut self.state, State::Elapsed) {
             State::Kept { waker } => Some(ManuallyDrop::into_inner(waker)),
@@ -539,7 +516,7 @@ impl Sleep {
         }
     }
 
-    /// Polls the sleep after a future that may have used the task's budget up.
+    /// Polls the sleep after a future that may have used up the task's budget.
     #[inline]
     pub(crate) fn poll_after_inner(
         &mut self,
@@ -560,8 +537,8 @@ impl Sleep {
         cx: &mut Context<'_>,
     ) -> Poll<Result<(), Cancelled>> {
         if had_budget {
-            // The inner future has used the budget up. If it always does, a deadline that obeyed
-            // the budget would never be looked at.
+            // The inner future has used up the budget, maybe in every poll. Check the deadline
+            // anyway.
             let unconstrained = coop::unconstrained(poll_fn(|cx| self.poll_within_budget(cx)));
             pin!(unconstrained).poll(cx)
         } else {
@@ -569,8 +546,8 @@ impl Sleep {
         }
     }
 
-    /// Polls while the task's budget is not used up. It takes a unit of the budget only for
-    /// progress, because nearly all polls stay pending and would have to give it back.
+    /// Polls while the task's budget is not used up. Only progress takes a unit of the budget,
+    /// because nearly all polls stay pending and would have to return it.
     #[inline(never)] // It is long, and its callers are not.
     pub(crate) fn poll_within_budget(
         &mut self,
@@ -583,7 +560,6 @@ impl Sleep {
         Poll::Ready(ended)
     }
 
-    /// Polls outside of the task's budget.
     #[inline]
     pub(crate) fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
         let ended = match (&self.state, &self.shard) {
@@ -600,7 +576,7 @@ impl Sleep {
             }
             _ => ready!(self.poll_unarmed(cx)),
         };
-        // A sleep that was shut down keeps its state, so that it ends so again.
+        // A sleep that was shut down keeps its state, and so ends again the same way.
         if ended.is_ok() {
             self.set_state(State::Elapsed);
         }
@@ -658,8 +634,7 @@ impl Sleep {
         end.is_some_and(|end| self.deadline <= end) || may_be_past && self.deadline <= self.now()
     }
 
-    /// Registers the waker of a sleep whose timer is armed, or was. Another task polls than before,
-    /// or the shard was closed.
+    /// Registers another waker for a timer that is or was armed, unless the shard was closed.
     #[cold]
     fn register(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
         let key = self.key();
@@ -670,7 +645,7 @@ impl Sleep {
         let (State::Armed { waker, .. } | State::Deferred { waker, .. }) = &mut self.state else {
             unreachable!("it holds a key");
         };
-        // The drop of the former waker may panic.
+        // Dropping the former waker may panic.
         *waker = WakerId::NONE;
         match shard.register_waker(key, due, cx.waker()) {
             Ok(registered) => {
@@ -683,8 +658,7 @@ impl Sleep {
     }
 }
 
-/// Whether the timer of this tick has fired in a shard that was turned so far, or fires in the turn
-/// that is being made.
+/// Whether a timer of this tick has fired, or fires in the present turn.
 #[inline]
 fn has_fired(turned_to: Tick, tick: Tick) -> bool {
     turned_to >= tick && turned_to != Tick::NEVER
@@ -701,7 +675,6 @@ impl Start {
     }
 }
 
-/// When a sleep is due that is made or reset now.
 #[inline]
 fn deadline_after(shard: &Shard, duration: Duration) -> Instant {
     let now = shard.clock().now_instant();
@@ -711,7 +684,7 @@ fn deadline_after(shard: &Shard, duration: Duration) -> Instant {
     }
 }
 
-/// When a sleep is due by the clock of its timer, and at which tick.
+/// The due of a sleep by the clock of its timer, and its tick.
 #[inline]
 fn due_on(shard: &Shard, deadline: Instant) -> (Moment, Tick) {
     let clock = shard.clock();
@@ -731,7 +704,7 @@ impl Future for Sleep {
     }
 }
 
-/// It is terminated once it has been polled and was ready, until [`reset`](Sleep::reset).
+/// Terminated once a poll was ready, until [`reset`](Sleep::reset).
 impl FusedFuture for Sleep {
     fn is_terminated(&self) -> bool {
         matches!(self.state, State::Kept { .. })
@@ -756,8 +729,7 @@ impl fmt::Debug for Sleep {
     }
 }
 
-/// The first step of a poll, before it arms. It reads no clock if the answer is known without a
-/// reading.
+/// The first step of a poll, before it arms. It avoids reading the clock where it can.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FirstPoll {
     /// The sleep may have been due when it was made, so the poll reads the clock.
@@ -791,7 +763,6 @@ pub(super) fn panic_shut_down() -> ! {
 mod tests {
     use super::*;
 
-    /// A program holds very many of them, each in a task.
     #[test]
     fn a_sleep_takes_a_cache_line() {
         assert!(size_of::<Sleep>() <= 64, "{}", size_of::<Sleep>());

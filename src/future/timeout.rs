@@ -1,7 +1,7 @@
 //! The [`Timeout`] future.
 //!
-//! Invariant: the inner future is polled first. So a future that is ready wins over a deadline that
-//! has passed. A timeout whose future is ready at the first poll arms nothing.
+//! Invariant: the inner future is polled first, and wins if it is ready, even after the deadline. A
+//! timeout whose future is ready at the first poll arms nothing.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -20,15 +20,13 @@ pin_project! {
     /// [`timeout_at`](crate::timeout_at).
     ///
     /// It returns the output of the inner future, or [`Elapsed`] if that future was not ready
-    /// before the deadline. It behaves as [`tokio::time::Timeout`] does:
+    /// before the deadline. It behaves like [`tokio::time::Timeout`]:
     ///
-    /// - The inner future is polled first. A ready future wins over a deadline that has passed.
-    /// - Dropping it drops the inner future. To keep that future beyond the deadline, pass
-    ///   `&mut future` to the timeout, or take it back with [`into_inner`](Timeout::into_inner).
-    /// - If the inner future uses up the task's cooperative budget, the poll still checks the
-    ///   deadline.
-    /// - A timeout that is made within a [`scope`](crate::scope) ends with that scope at the
-    ///   latest.
+    /// - The inner future is polled first, and wins if it is ready, even after the deadline.
+    /// - Dropping it drops the inner future. To keep that future beyond the deadline, pass `&mut
+    ///   future` to the timeout, or take it back with [`into_inner`](Timeout::into_inner).
+    /// - If the inner future uses up the task's budget, the poll still checks the deadline.
+    /// - A timeout made within a [`scope`](crate::scope) ends no later than that scope.
     ///
     /// # Panics
     ///
@@ -53,7 +51,7 @@ pin_project! {
 }
 
 impl<F> Timeout<F> {
-    // Always inlined, so that the compiler makes the timeout where it stays.
+    // Always inlined, so that the timeout is built in place.
     #[inline(always)]
     pub(crate) fn new(sleep: Sleep, future: F) -> Timeout<F> {
         Timeout { future, sleep }
@@ -64,7 +62,6 @@ impl<F> Timeout<F> {
 
 #[cfg(feature = "tower")]
 impl<F: Future> Timeout<F> {
-    /// Polls as the future does, but reports the end of the runtime where the future panics.
     pub(crate) fn try_poll(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -84,10 +81,9 @@ impl<F: Future> Future for Timeout<F> {
     }
 }
 
-/// It is terminated once it has returned its output or [`Elapsed`].
+/// Terminated once it has returned its output or [`Elapsed`].
 impl<F: Future> FusedFuture for Timeout<F> {
     fn is_terminated(&self) -> bool {
-        // If it has returned `Elapsed`, its sleep was ready.
         self.sleep.is_over()
     }
 }
@@ -114,7 +110,6 @@ fn poll_capped<F: Future>(
 mod tests {
     use super::*;
 
-    /// A program holds very many of them, each in a task or in a future around it.
     #[test]
     fn a_timeout_adds_a_cache_line_to_its_future() {
         assert!(
