@@ -64,16 +64,16 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// The length of a tick, from 1 ms to an hour; 1 ms by default. A shorter one is refused,
+    /// The length of a tick, from 1 ms to an hour; 1 ms by default. A shorter one is an error,
     /// because tokio's own timers have a grid of 1 ms.
     pub fn tick(mut self, tick: Duration) -> Builder {
         self.tick = tick;
         self
     }
 
-    /// The number of shards, from 1 to 1,024, rounded up to a power of two. The default is one for
-    /// each worker of the runtime and one for the thread of `block_on`, which is the only one on a
-    /// current-thread runtime. It is rounded up likewise.
+    /// The number of shards, from 1 to 1,024, rounded up to a power of two. The default is the
+    /// number of the runtime's workers plus one for the thread of `block_on`, or one on a
+    /// current-thread runtime, likewise rounded up.
     pub fn shards(mut self, shards: usize) -> Builder {
         self.shards = Some(shards);
         self
@@ -82,11 +82,11 @@ impl Builder {
     /// Whether deadlines get a grace after a stall. The default is `true`.
     ///
     /// A process that is stopped, throttled or blocked makes the driver late. If it is late by more
-    /// than 50 ms plus one tick, a [`Deadline`](crate::Deadline) that passed meanwhile is postponed
-    /// by the length of the stall, so that unread heartbeats are read first. So is one that is due
-    /// within 100 ms after the stall. It stays pending for at least 100 ms after the stall, or for
-    /// its timeout if that is shorter. With `false` a
-    /// deadline that has passed has expired, as a lease requires: a late reset must return `false`.
+    /// than 50 ms plus one tick, each [`Deadline`](crate::Deadline) that passed meanwhile, or is
+    /// due within 100 ms after the stall, is postponed by the length of the stall, so that unread
+    /// heartbeats are read first. It stays pending for at least 100 ms after the stall, or for its
+    /// timeout if that is shorter. With `false` a deadline that has passed has expired, as a lease
+    /// requires: a late reset must return `false`.
     pub fn stall_grace(mut self, grace: bool) -> Builder {
         self.stall_grace = grace;
         self
@@ -103,8 +103,8 @@ impl Builder {
     /// # Errors
     ///
     /// [`BuildError`] if a setting is out of range, outside a tokio runtime, and in a runtime
-    /// without a time driver. Only tokio's panic tells that a time driver is missing. So in that
-    /// case a panic hook sees a panic, and a program with `panic = "abort"` ends.
+    /// without a time driver. Only a panic of tokio's reveals a missing time driver, so a panic
+    /// hook sees it, and a program with `panic = "abort"` ends.
     pub fn build(self) -> Result<Timer, BuildError> {
         match Handle::try_current() {
             Ok(handle) => self.build_on(&handle),
@@ -112,14 +112,13 @@ impl Builder {
         }
     }
 
-    /// As [`build`](Builder::build), on the runtime of `handle`, from any thread. If that runtime
+    /// Like [`build`](Builder::build), on the runtime of `handle`, from any thread. If that runtime
     /// has shut down, the timer has ended too.
     pub fn build_on(self, handle: &Handle) -> Result<Timer, BuildError> {
         let is_driven_here = grid::is_driven_here(handle);
         let for_task = try_id().is_some();
         let build = || self.build_here(handle, is_driven_here, for_task);
-        // While a worker runs a task, its runtime is there to be touched. For a thread beside the
-        // workers it may end meanwhile.
+        // A runtime is sure to stay alive only for its own worker.
         if is_driven_here {
             build()
         } else {
@@ -137,7 +136,6 @@ impl Builder {
         let spread = Spread::on(handle);
         let count = shards.unwrap_or_else(|| spread.threads().min(MAX_SHARDS));
         let _context = handle.enter();
-        // tokio panics here if the runtime has no time driver.
         catch_unwind(|| drop(tokio::time::sleep(Duration::ZERO)))
             .map_err(|_| BuildError::NoTimeDriver)?;
         let life = Life::of(handle, for_task);
@@ -152,7 +150,6 @@ impl Builder {
         Ok(timer)
     }
 
-    /// With the name of a runtime, if that has one.
     pub(super) fn named_as(self, runtime: &Handle) -> Builder {
         match runtime.name() {
             Some(name) => self.name(name),
@@ -160,7 +157,6 @@ impl Builder {
         }
     }
 
-    /// The process's own timer, with the defaults, on a thread of this name.
     pub(super) fn build_on_thread(name: &str) -> io::Result<Timer> {
         let builder = Builder::default().name(name);
         let (tick, _) = builder.checked().map_err(io::Error::other)?;
@@ -189,7 +185,6 @@ impl Builder {
         }
     }
 
-    /// The tick and the number of shards.
     fn checked(&self) -> Result<(TickLength, Option<usize>), BuildError> {
         let tick = self.tick;
         if tick.is_zero() {

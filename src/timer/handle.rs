@@ -1,7 +1,6 @@
 //! The [`Timer`], the handle that makes all futures.
 
-// Invariant: a future takes only its shard from the timer. So a call that makes one touches no
-// reference count that all workers share.
+// Invariant: a future holds only its shard, so making one touches no count that all workers share.
 
 use std::fmt;
 use std::future::IntoFuture;
@@ -27,11 +26,10 @@ use crate::timer::{Builder, local};
 /// A handle to a timer: a set of sharded timing wheels and the driver that turns them.
 ///
 /// A clone is cheap. A timer can be used from any thread, inside or outside of its runtime. Its
-/// futures fire by its own runtime's clock. Timers fire even if every handle is dropped.
+/// futures fire by its own runtime's clock, even if every handle is dropped.
 ///
 /// Most programs need no timer of their own: [`sleep`](crate::sleep), [`timeout`](crate::timeout)
-/// and [`Timer::current`] use the current runtime's. A program that keeps a `Timer` saves the
-/// look-up.
+/// and [`Timer::current`] use the current runtime's. Keeping a `Timer` saves the look-up.
 ///
 /// ```
 /// use tickwheel::{Duration, Timer};
@@ -64,9 +62,8 @@ impl WeakTimer {
 }
 
 pub(super) struct Inner {
-    /// Their number is a power of two.
+    /// A power of two.
     pub(super) shards: Box<[Arc<Shard>]>,
-    /// Over the shards.
     pub(super) spread: Spread,
     pub(super) clock: Arc<Clock>,
     pub(super) driver: Arc<Driver>,
@@ -78,8 +75,7 @@ impl Timer {
         Builder::default()
     }
 
-    /// The current runtime's own timer, which the free functions use. The first use makes it, with
-    /// the defaults.
+    /// The current runtime's own timer, as in the free functions, made by the first use.
     ///
     /// # Panics
     ///
@@ -90,7 +86,7 @@ impl Timer {
     }
 
     /// The process's own timer, on a thread of its own, for every executor. The first use starts
-    /// the thread, and it never ends.
+    /// the thread, which never ends.
     ///
     /// | | [`current`](Timer::current), [`tickwheel::sleep`](crate::sleep) and the others | `global` |
     /// |---|---|---|
@@ -101,7 +97,7 @@ impl Timer {
     /// | tokio's paused clock | is followed | is not followed: time is the system's |
     ///
     /// In a tokio program of one runtime use the runtime's own timer, above all if many timers fire
-    /// or if the tests pause the clock. Use this one outside of tokio, where several runtimes or
+    /// or the tests pause the clock. Use this one outside of tokio, where several runtimes or
     /// executors share deadlines, and where a timeout must fire although its runtime is stalled.
     ///
     /// ```
@@ -119,39 +115,39 @@ impl Timer {
     /// A waker that blocks delays the timers after it. A forked child process has no such thread,
     /// so its sleeps never end.
     ///
-    /// A paused tokio clock does not see this timer and runs on to the next of its own timers. So
-    /// `tokio::time::timeout` around one of its sleeps may elapse at once there. Instants of this
-    /// timer are the system's: take them from [`now`](Timer::now). Only the `deadline` of a
-    /// [`scope`](Timer::scope) is an instant of the clock where the scope is polled. The rest of it
-    /// passes in the system's time.
+    /// A paused tokio clock does not see this timer and runs on to the next of its own timers, so
+    /// `tokio::time::timeout` around one of its sleeps may elapse at once. Instants of this timer
+    /// are the system's: take them from [`now`](Timer::now). Only the `deadline` of a
+    /// [`scope`](Timer::scope) is an instant of the clock where the scope is polled; the time left
+    /// then passes in the system's time.
     ///
     /// # Panics
     ///
-    /// If it cannot start the thread. A later use tries again.
+    /// If the thread cannot be started. A later use tries again.
     #[track_caller]
     pub fn global() -> Timer {
         local::global_timer().clone()
     }
 
-    /// As [`tickwheel::sleep`](crate::sleep), on this timer.
+    /// Like [`tickwheel::sleep`](crate::sleep), on this timer.
     #[inline]
     pub fn sleep(&self, duration: Duration) -> Sleep {
         Sleep::after(self.shard().clone(), duration)
     }
 
-    /// As [`tickwheel::sleep_until`](crate::sleep_until), on this timer.
+    /// Like [`tickwheel::sleep_until`](crate::sleep_until), on this timer.
     pub fn sleep_until(&self, deadline: Instant) -> Sleep {
         Sleep::until(self.shard().clone(), deadline)
     }
 
-    /// As [`tickwheel::timeout`](crate::timeout), on this timer.
+    /// Like [`tickwheel::timeout`](crate::timeout), on this timer.
     #[inline]
     pub fn timeout<F: IntoFuture>(&self, duration: Duration, future: F) -> Timeout<F::IntoFuture> {
         let sleep = limit::sleep_after(self.shard().clone(), duration);
         Timeout::new(sleep, future.into_future())
     }
 
-    /// As [`tickwheel::timeout_at`](crate::timeout_at), on this timer.
+    /// Like [`tickwheel::timeout_at`](crate::timeout_at), on this timer.
     #[inline]
     pub fn timeout_at<F: IntoFuture>(
         &self,
@@ -162,59 +158,56 @@ impl Timer {
         Timeout::new(sleep, future.into_future())
     }
 
-    /// As [`tickwheel::scope`](crate::scope), on this timer. `deadline` is an instant of the clock
-    /// that [`Instant::now`] reads where the scope is polled. [`Scope`] says what happens if the
-    /// timer has another clock.
+    /// Like [`tickwheel::scope`](crate::scope), on this timer. `deadline` is an instant of the
+    /// clock that [`Instant::now`] reads where the scope is polled; see [`Scope`] for a timer on
+    /// another clock.
     #[inline]
     pub fn scope<F: IntoFuture>(&self, deadline: Instant, future: F) -> Scope<F::IntoFuture> {
         let sleep = self.sleep_until(deadline);
         Scope::new(End::new(sleep, deadline), future.into_future())
     }
 
-    /// As [`tickwheel::interval`](crate::interval), on this timer. Panics if `period` is zero.
+    /// Like [`tickwheel::interval`](crate::interval), on this timer. Panics if `period` is zero.
     #[track_caller]
     pub fn interval(&self, period: Duration) -> Interval {
         assert_period(period);
         Interval::new(self.sleep_until(self.now()), period)
     }
 
-    /// As [`tickwheel::interval_at`](crate::interval_at), on this timer. Panics if `period` is
-    /// zero.
+    /// Like [`tickwheel::interval_at`](crate::interval_at), on this timer. Panics for a zero
+    /// `period`.
     #[track_caller]
     pub fn interval_at(&self, start: Instant, period: Duration) -> Interval {
         assert_period(period);
         Interval::new(self.sleep_until(start), period)
     }
 
-    /// A deadline that expires when `timeout` has passed since its last reset. It is armed at once.
-    /// It is [`Cancelled`](crate::error::Cancelled) if the timer's runtime has shut down.
+    /// A deadline that expires when `timeout` has passed since its last reset, armed at once.
+    /// [`Cancelled`](crate::error::Cancelled) if the timer's runtime has shut down.
     pub fn deadline(&self, timeout: Duration) -> Deadline {
         Deadline::new(self.shard().clone(), timeout)
     }
 
-    /// The present instant of the timer's clock. That is the system's. In a build with tokio's
-    /// `test-util` the timer of a current-thread runtime, which may be paused, reads what
-    /// [`Instant::now`] reads on the calling thread.
+    /// The present instant of the timer's clock, the system's. In a build with tokio's `test-util`
+    /// the timer of a current-thread runtime, which may be paused, reads [`Instant::now`] on the
+    /// calling thread.
     pub fn now(&self) -> Instant {
         self.inner.clock.now_instant()
     }
 
-    /// Counts of the timer's work, past and present. It takes the lock of each shard briefly: less
-    /// than a microsecond for a few shards.
+    /// Counts of the timer's work, past and present. Locks each shard for under a microsecond.
     pub fn metrics(&self) -> Metrics {
         let shards = self.inner.shards.iter().map(|shard| shard.counts());
         Metrics::new(shards, &self.inner.driver, &self.inner.clock)
     }
 
-    /// The name that the timer was given: [`Builder::name`]. A runtime's own timer has the name of
-    /// its runtime, if that has one.
+    /// The name of the timer: [`Builder::name`], or of the runtime for its own timer.
     pub fn name(&self) -> Option<&str> {
         self.reporter().name().map(|name| &**name)
     }
 
-    /// The contents of every slot of every level. It takes the lock of each shard for some
-    /// microseconds, however many timers there are. Each shard is counted atomically, one after the
-    /// other.
+    /// The contents of every slot of every level. Locks each shard, one after the other, for some
+    /// microseconds, however many timers there are. Each shard is counted atomically.
     pub fn snapshot(&self) -> Snapshot {
         let clock = &self.inner.clock;
         let now = clock.current_tick().get();
@@ -228,8 +221,7 @@ impl Timer {
         }
     }
 
-    /// The calling thread's shard. A worker that is handed over to another thread takes its shard
-    /// along.
+    /// The calling thread's shard. A worker that moves to another thread takes its shard along.
     #[inline]
     pub(crate) fn shard(&self) -> &Arc<Shard> {
         let shards = &self.inner.shards;
@@ -250,12 +242,10 @@ impl Timer {
         self.inner.driver.reporter()
     }
 
-    /// Wakes a wait with nothing armed when the runtime ends.
     pub(crate) fn watch(&self) -> Watch {
         Watch::new(&self.inner.driver)
     }
 
-    /// Whether the driver has noticed that the runtime has shut down.
     #[inline]
     pub(crate) fn has_ended(&self) -> bool {
         self.inner.clock.has_ended()

@@ -1,27 +1,24 @@
 //! The runtime's own timer: one for each runtime, made on first use and found again without a
-//! global lock. And the process's timer, which is on a thread of its own, under no runtime.
+//! global lock. And the process's timer, on a thread of its own, under no runtime.
 //!
-//! A thread remembers the shard that it used last, with the id of its runtime and the worker that
-//! the thread was then. So the hot path compares these two. Otherwise the thread looks among the
-//! timers that it used before, and then asks the registry of all runtimes, under a lock.
+//! A thread remembers the shard that it used last, with the id of the runtime and the thread's
+//! worker index, and the hot path compares these two. Otherwise the thread searches the timers that
+//! it used before, and then the registry of all runtimes, under a lock.
 //!
-//! A timer learns of the end of its runtime, and then lets go what it holds of that.
+//! A timer that learns of the end of its runtime releases the runtime's resources.
 //!
-//! Invariant: the registry keeps no timer. A runtime's own timer lives as long as a thread
-//! remembers it, or a caller holds it or waits on it. A use after that makes a new one. Of the
-//! process's timer there is at most one. A start of its thread that failed leaves nothing behind,
-//! and the next use tries again.
+//! Invariant: the registry keeps no timer alive. A runtime's own timer lives while a thread
+//! remembers it, or a caller holds it or waits on it; a later use makes a new one. At most one
+//! timer of the process exists. After a failed start of its thread, the next use tries again.
 //!
 //! Orders that could go wrong, and why they do not:
 //!
 //! - *An id is used again.* tokio may give a new runtime the id of one that has shut down. If
-//!   anything was armed on the timer of the old runtime, that timer is marked as ended by then.
-//!   Such a timer is taken neither from what the thread remembers nor from the registry. So far
-//!   tokio counts its ids, and uses none again.
-//! - *Two threads make the timer at once.* Each makes one outside the lock. Only the first to come
-//!   is registered, and the other thread takes that one. A timer that is not used does nothing.
-//! - *The runtime shuts down, or has shut down, while its timer is made.* A thread that arms on the
-//!   timer finds that out (see `driver`).
+//!   anything was armed on the old runtime's timer, that timer is marked as ended by then, and is
+//!   never found again. So far tokio reuses no id.
+//! - *Two threads make the timer at once.* Each makes one outside the lock. The first to come is
+//!   registered, and the other thread takes that one. An unused timer does nothing.
+//! - *The runtime shuts down while its timer is made, or before.* Arming on it finds that out.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -36,10 +33,9 @@ use crate::shard::Shard;
 use crate::sync::lock;
 
 thread_local! {
-    /// This thread's shard of the timer that it used last.
     static LATEST: RefCell<Option<Latest>> = const { RefCell::new(None) };
 
-    /// The timer that was used last comes last.
+    /// The timer used last comes last.
     static REMEMBERED: RefCell<Vec<(runtime::Id, Timer)>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -54,7 +50,6 @@ struct Latest {
     shard: Arc<Shard>,
 }
 
-/// A thread remembers the timers of at most this many runtimes.
 const MOST_REMEMBERED: usize = 8;
 
 static REGISTRY: LazyLock<Mutex<Registry>> = LazyLock::new(Mutex::default);
@@ -62,17 +57,15 @@ static REGISTRY: LazyLock<Mutex<Registry>> = LazyLock::new(Mutex::default);
 #[derive(Default)]
 struct Registry {
     timers: HashMap<runtime::Id, WeakTimer>,
-    /// With more entries than this, the entries of timers that were dropped are taken out.
+    /// Above this length, the entries of dropped timers are removed.
     sweep_at: usize,
 }
 
-/// The current runtime's own timer.
 #[track_caller]
 pub(crate) fn timer() -> Timer {
     look_up(&current_runtime())
 }
 
-/// This thread's shard of the current runtime's own timer.
 #[track_caller]
 #[inline]
 pub(crate) fn shard() -> Arc<Shard> {
@@ -83,8 +76,8 @@ pub(crate) fn shard() -> Arc<Shard> {
     }
 }
 
-/// The shard for what the calling thread arms: of the current runtime's own timer, or of the
-/// process's timer where there is no runtime.
+/// The shard on which the calling thread arms: of the current runtime's own timer, or of the
+/// process's timer outside of a runtime.
 pub(crate) fn shard_of_poller() -> Arc<Shard> {
     match Handle::try_current() {
         Ok(runtime) => match latest(runtime.id()) {
@@ -95,9 +88,9 @@ pub(crate) fn shard_of_poller() -> Arc<Shard> {
     }
 }
 
-/// Whether this thread drives a runtime. One that has found no timer before finds that of the
-/// runtime now, so that a call panics where the runtime has no time driver. A thread that drives
-/// another runtime later finds out by the poll.
+/// Whether this thread drives a runtime. A thread that has found no timer yet finds the runtime's
+/// now, so that the call panics where the runtime has no time driver. On another runtime later, the
+/// poll panics.
 #[inline]
 #[track_caller]
 pub(crate) fn ensure_worker_timer() -> bool {
@@ -111,7 +104,7 @@ fn find_first() -> bool {
     true
 }
 
-/// A handle of the current runtime. To clone and to drop it writes a count that all threads share.
+/// A handle of the current runtime. Cloning and dropping it write a count that all threads share.
 /// tokio offers the runtime's id in no other way.
 #[inline]
 #[track_caller]
@@ -122,8 +115,7 @@ fn current_runtime() -> Handle {
     }
 }
 
-/// The shard that this thread used last, if it is of that runtime, and the thread's worker was not
-/// handed over since.
+/// This thread's last shard, if the runtime and the worker are still the same.
 #[inline]
 fn latest(runtime: runtime::Id) -> Option<Arc<Shard>> {
     let find = |latest: &RefCell<Option<Latest>>| {
@@ -165,7 +157,6 @@ fn remembered(id: runtime::Id) -> Option<Timer> {
     timer.filter(|timer| !timer.has_ended())
 }
 
-/// A thread that ends remembers nothing.
 fn remember(id: runtime::Id, timer: &Timer) {
     let take_its_place = |remembered: &RefCell<Vec<(runtime::Id, Timer)>>| {
         let mut remembered = remembered.borrow_mut();
@@ -184,7 +175,7 @@ fn remember(id: runtime::Id, timer: &Timer) {
         worker: runtime::worker_index(),
         shard: timer.shard().clone(),
     };
-    // What is forgotten is dropped when nothing is borrowed any more.
+    // Drop the evicted timers after the borrow ends.
     drop(LATEST.try_with(|place| place.replace(Some(latest))));
     drop(REMEMBERED.try_with(take_its_place));
 }
@@ -200,7 +191,7 @@ fn panic_outside(error: &TryCurrentError) -> ! {
 
 fn registered(id: runtime::Id) -> Option<Timer> {
     let timer = registry().timers.get(&id).and_then(WeakTimer::upgrade);
-    // The lock is free again, so a timer that has ended is dropped under no lock.
+    // The lock is released, so a timer that has ended is dropped under no lock.
     timer.filter(|timer| !timer.has_ended())
 }
 
@@ -224,7 +215,7 @@ fn make(handle: &Handle) -> Timer {
 }
 
 impl Registry {
-    /// Takes out the entries of timers that were dropped, at an amortised constant cost.
+    /// Removes the entries of dropped timers, at an amortised constant cost.
     fn sweep_if_due(&mut self) {
         if self.timers.len() > self.sweep_at {
             self.timers.retain(|_, timer| timer.is_held());
@@ -238,12 +229,11 @@ fn registry() -> MutexGuard<'static, Registry> {
     lock(&REGISTRY)
 }
 
-/// No longer than the 15 bytes that Linux shows. The timer has the name of its thread.
+/// At most 15 bytes, as Linux shows. The timer is named after its thread.
 const THREAD: &str = "tickwheel-timer";
 
 static GLOBAL: OnceLock<Timer> = OnceLock::new();
 
-/// The process's timer. The first call starts it.
 #[inline]
 #[track_caller]
 pub(crate) fn global_timer() -> &'static Timer {
@@ -256,7 +246,6 @@ pub(crate) fn global_timer() -> &'static Timer {
     }
 }
 
-/// This thread's shard of the process's timer.
 #[inline(never)]
 #[track_caller]
 pub(crate) fn global_shard() -> Arc<Shard> {

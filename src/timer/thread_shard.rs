@@ -6,18 +6,18 @@
 //! | a multi-thread runtime | is any other | a number of its own, beyond the workers' |
 //! | a current-thread runtime, or none | is any | a number of its own |
 //!
-//! An index belongs to a worker, not to a thread: `block_in_place` hands a worker over to another
-//! thread. So it is read each time. And each runtime counts its workers from zero, so the index
-//! tells threads of several runtimes apart in no timer that they share.
+//! An index belongs to a worker, not to a thread: `block_in_place` moves a worker to another
+//! thread. So it is read each time. Each runtime counts its workers from zero, so the index does
+//! not distinguish threads of several runtimes that share a timer.
 //!
-//! The first number beyond the workers' is for the thread of `block_on`, in most programs. A timer
-//! has a shard for it by default.
+//! The first number beyond the workers' is for the thread of `block_on`, in most programs. It has a
+//! shard by default.
 //!
 //! A thread's own number is the smallest that no living thread has. So the threads of a program lie
-//! in different shards, whatever short-lived ones have come and gone.
+//! in different shards, whatever short-lived ones come and go.
 //!
-//! Invariant: nothing but the cost of a lock hangs on the number. What a thread knows of its
-//! runtime may be out of date: it learns it where it first is a worker, and where it looks up the
+//! Invariant: only the cost of a lock depends on the number. A thread's knowledge of its runtime
+//! may be out of date: it is set where the thread first is a worker, and where it looks up the
 //! current runtime's timer.
 
 use std::cell::Cell;
@@ -25,10 +25,8 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::runtime::{self, Handle, RuntimeFlavor};
 
-/// Spreads the threads that use one timer.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Spread {
-    /// The timer of a multi-thread runtime.
     Workers {
         runtime: runtime::Id,
         workers: usize,
@@ -40,10 +38,9 @@ std::thread_local! {
     /// The runtime that this thread drives, as far as it knows.
     static DRIVEN: Cell<Option<runtime::Id>> = const { Cell::new(None) };
 
-    /// `usize::MAX` until it is chosen. It has no destructor, so that to look is to read a word.
+    /// `usize::MAX` until it is chosen. Without a destructor, so that a look is one read of a word.
     static NUMBER: Cell<usize> = const { Cell::new(usize::MAX) };
 
-    /// Gives the number back when the thread ends.
     static RELEASES: Releases = const { Releases(Cell::new(None)) };
 }
 
@@ -58,7 +55,6 @@ impl Drop for Releases {
 }
 
 impl Spread {
-    /// For a timer of that runtime.
     pub(super) fn on(handle: &Handle) -> Spread {
         match handle.runtime_flavor() {
             RuntimeFlavor::CurrentThread => Spread::Threads,
@@ -69,7 +65,6 @@ impl Spread {
         }
     }
 
-    /// How many threads a runtime has whose tasks and `block_on` use the timer.
     pub(super) fn threads(self) -> usize {
         match self {
             Spread::Workers { workers, .. } => workers + 1,
@@ -77,7 +72,6 @@ impl Spread {
         }
     }
 
-    /// The number of the calling thread.
     #[inline]
     pub(super) fn number(self) -> usize {
         match self {
@@ -90,12 +84,11 @@ impl Spread {
     }
 }
 
-/// Notes that the calling thread drives that runtime.
 pub(super) fn note_driven(runtime: runtime::Id) {
     DRIVEN.with(|driven| driven.set(Some(runtime)));
 }
 
-/// Whether the calling thread drives that runtime. Call this on a worker, of whatever runtime.
+/// Whether the calling thread, a worker of some runtime, drives that runtime.
 #[inline]
 fn drives(runtime: runtime::Id) -> bool {
     #[cold]
@@ -119,7 +112,7 @@ fn own_number() -> usize {
 fn choose() -> usize {
     let number = acquire();
     NUMBER.with(|chosen| chosen.set(number));
-    // A thread that ends already keeps what it takes.
+    // A thread that is ending keeps its number for ever.
     let _ = RELEASES.try_with(|releases| releases.0.set(Some(number)));
     number
 }
@@ -127,7 +120,7 @@ fn choose() -> usize {
 /// A bit for each number that a thread has. Relaxed throughout: nothing else depends on a number.
 static TAKEN: [AtomicU64; 16] = [const { AtomicU64::new(0) }; 16];
 
-/// The smallest number that no thread has. Where a thousand threads have one, the next at all.
+/// The smallest free number; above a thousand, simply the next one.
 fn acquire() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(TAKEN.len() * u64::BITS as usize);
     for (word, taken) in TAKEN.iter().enumerate() {
@@ -177,7 +170,7 @@ mod tests {
         builder.build().unwrap()
     }
 
-    /// Whether this release of tokio tells which worker a thread is. Else all go by their numbers.
+    /// Whether this release of tokio reports worker indices.
     fn tells_workers(runtime: &Runtime) -> bool {
         let index = runtime.spawn(async { runtime::worker_index() });
         runtime.block_on(index).unwrap().is_some()
@@ -197,7 +190,7 @@ mod tests {
                 };
                 run(Box::new(move || {
                     let shard = timer.shard().index();
-                    // Those before it are the workers'.
+                    // The shards before it are the workers'.
                     assert_eq!(shard, workers + own_number());
                     are_done.wait();
                     shard
@@ -216,7 +209,7 @@ mod tests {
 
     #[test]
     fn threads_of_several_runtimes_share_no_shard() {
-        // So many that no two numbers of these tests are the same shard's.
+        // So many that no two numbers of these tests share a shard.
         let settings = || Timer::builder().shards(1_024);
         let runtimes = [current_thread(), workers(1), workers(2)];
         let timers = runtimes
@@ -239,7 +232,7 @@ mod tests {
 
     #[test]
     fn a_number_is_free_again_once_its_thread_has_ended() {
-        // Other tests take numbers too, so this looks at one of its own.
+        // Other tests take numbers too, so this checks one of its own.
         let number = acquire();
         let is_taken = || TAKEN[number / 64].load(Ordering::Relaxed) >> (number % 64) & 1 == 1;
         assert!(number < 1_024 && is_taken());
@@ -265,7 +258,7 @@ mod tests {
         assert_eq!(timer.inner.shards.len(), 1);
     }
 
-    /// A thread that has blocked in place may be another worker later.
+    /// A thread that has blocked in place may later be another worker.
     #[test]
     fn a_worker_keeps_its_shard_when_it_is_handed_over() {
         let runtime = workers(THREADS);
@@ -276,7 +269,7 @@ mod tests {
         let look = async |are_busy: Arc<Barrier>, built: Timer, find: FindShard| {
             are_busy.wait();
             let index = runtime::worker_index().unwrap();
-            // The first, because the others make the thread remember another shard.
+            // First, because the others make the thread remember another shard.
             let found = find().index();
             let shards = [built.shard().index(), Timer::current().shard().index()];
             (index, found, shards)
