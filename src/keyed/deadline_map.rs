@@ -6,24 +6,24 @@
 //!
 //! Invariants:
 //!
-//! - An entry is taken out or shown under the lock of its part. It is taken out once: by the drop
-//!   or the removal of its [`KeyedDeadline`], by `drain` or by `close`. Its deadline is settled,
+//! - An entry is taken out or shown under the lock of its part, and taken out once: when its
+//!   [`KeyedDeadline`] is dropped or removed, by `drain` or by `close`. Its deadline is settled,
 //!   and its key is dropped, under no lock of the map.
 //! - A [`KeyedDeadline`] finds its entry by the identity of its word, so an older one never takes
 //!   out a newer one's entry.
 //! - A permit is taken under the part's lock right before an entry is inserted, and released right
-//!   after one was taken out, with no user code between the two. So no panic costs a permit.
+//!   after one was taken out, with no user code in between. So no panic costs a permit.
 //! - An entry has a `KeyedDeadline` from before it is inserted. If a panic drops that, it takes the
 //!   entry out.
-//! - The only code of a key that runs under a part's lock is in a look-up, which changes nothing.
+//! - A look-up is the only code of a key that runs under a part's lock, and it changes nothing.
 //!
 //! Orders that could go wrong, and why they do not:
 //!
 //! - *Two inserts under one key.* The part's lock orders them. The later one replaces the word, and
 //!   then settles the earlier deadline.
-//! - *A newer deadline replaces a word that a call has found.* The call finds the word at its end,
-//!   and looks the key up again. It returns `false` only if that word has ended too, or the key is
-//!   gone. If it acts in time, it came before the insert, which settles the older deadline later.
+//! - *A newer deadline replaces a word that a call has found.* The call finds that the word has
+//!   ended, and looks the key up again. It returns `false` only if that word has ended too, or the
+//!   key is gone. If it acts in time, it came before the insert.
 //! - *A word leaves the map, and its owner restarts it, before a call acts.* The call acts on the
 //!   deadline that was the key's when it looked it up.
 //! - *Find, then insert.* `insert_if_absent` searches before it arms a deadline, and again under
@@ -31,11 +31,11 @@
 //! - *Drain or close against insert.* All parts are locked while their tables are taken, so an
 //!   insert comes wholly before or after.
 //! - *Drain against expiry, cancel, reset, restart.* Each settles or moves the word, one after the
-//!   other. A drain returns what it settled itself.
+//!   other. A drain returns the deadlines that it settled itself.
 //! - *Drain against a dropped `KeyedDeadline`.* An entry leaves its table once, and the call that
 //!   takes it out releases its permit. One of the two settles the word.
-//! - *A walk from part to part, against inserts and drops.* A key never changes its part, so a key
-//!   that stays in the map is seen once.
+//! - *A walk from part to part, against inserts and drops.* A key never changes its part, so it is
+//!   seen once.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -66,7 +66,7 @@ use crate::timer::Timer;
 /// map while its `KeyedDeadline` lives, expired or not, so that the deadline can be restarted and
 /// reset by key. Dropping the `KeyedDeadline` removes the key.
 ///
-/// The deadlines behave as [`Deadline`](crate::Deadline) does: stalls do not count. Clones are
+/// The deadlines behave like a [`Deadline`](crate::Deadline): stalls do not count. Clones are
 /// handles of one map. A pending deadline fires even if all of them are dropped.
 ///
 /// | call | cost |
@@ -76,13 +76,12 @@ use crate::timer::Timer;
 /// | [`drain`](DeadlineMap::drain), [`close`](DeadlineMap::close) | the locks of all parts at once, for a moment; then O(keys) and no lock of the map |
 /// | [`expire_all`](DeadlineMap::expire_all), [`for_each`](DeadlineMap::for_each) | O(keys), under the lock of one part at a time: a map has four for each core |
 ///
-/// All that a [`ResetHandle`] does beyond a reset goes through [`handle`](DeadlineMap::handle),
-/// such as `map.handle(&key)?.extend(by)`. It acts on the deadline that was the key's then. Keep
-/// the handle to reset one key often, because it needs no look-up.
+/// [`handle`](DeadlineMap::handle) leads to all other calls of a [`ResetHandle`], such as
+/// `map.handle(&key)?.extend(by)`. It acts on the deadline that was the key's then. Keep the handle
+/// to reset one key often, without a look-up.
 ///
 /// A new map takes some hundred bytes, and each of its parts some hundred more once it has held a
-/// key. The map gives memory back as keys go, in any order. No call moves more than two thousand
-/// keys.
+/// key. The map frees memory as keys go, in any order. No call moves more than two thousand keys.
 ///
 /// A key's `Hash`, its `Drop`, and its `Clone` in an insert run with no lock held. If one of them
 /// panics, that call panics, no other key is harmed, and no capacity is lost. The map stores a
@@ -90,7 +89,7 @@ use crate::timer::Timer;
 ///
 /// # Closures
 ///
-/// The closure given to [`for_each`](DeadlineMap::for_each) runs under the lock of one part. So do
+/// The closure given to [`for_each`](DeadlineMap::for_each) runs under the lock of one part, as do
 /// a key's `Eq` and `Borrow`. They must not call the map, nor drop a [`KeyedDeadline`] of it, nor
 /// wait for a task that does: the call would never return. In debug builds it panics. They may
 /// format the map by `{map:?}`, which takes no lock, and call other maps, unless the closures of
@@ -124,7 +123,7 @@ pub struct DeadlineMap<K, S = DefaultHashBuilder> {
 }
 
 impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K, S> {
-    /// As [`with_limit`](DeadlineMap::with_limit), with a hasher of your own. A limit of
+    /// Like [`with_limit`](DeadlineMap::with_limit), with a hasher of your own. A limit of
     /// `usize::MAX` is none. The default hasher withstands keys that were chosen to collide. A
     /// faster one is fine for keys that no outsider can choose.
     pub fn with_limit_and_hasher(timer: &Timer, max: usize, hash_builder: S) -> Self {
@@ -146,14 +145,14 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         self.put(hash, key, timeout, true).map_err(not_occupied)
     }
 
-    /// As [`insert`](DeadlineMap::insert), but only under a key that is not in the map.
+    /// Like [`insert`](DeadlineMap::insert), but only under a key that is not in the map.
     ///
     /// Of several calls that race for one key, exactly one gets a deadline.
     ///
     /// # Errors
     ///
     /// All return the key. [`Occupied`](InsertIfAbsentError::Occupied) if the key is in the map,
-    /// its deadline pending or not: that deadline does not change. The others are those of an
+    /// its deadline pending or not; that deadline does not change. The others are those of an
     /// insert. A closed map always returns [`Closed`](InsertIfAbsentError::Closed).
     pub fn insert_if_absent(
         &self,
@@ -162,14 +161,12 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     ) -> Result<KeyedDeadline<K>, InsertIfAbsentError<K>> {
         let hash = self.hash(&key);
         if !self.inner.table.is_closed() && self.inner.find(hash, &key, |_| ()).is_some() {
-            // Found before a deadline was armed for it.
             return Err(InsertIfAbsentError::Occupied(key));
         }
         self.put(hash, key, timeout, false)
     }
 
-    /// Arms a deadline, and inserts an entry for it. `replaces` says whether it replaces the
-    /// deadline of an entry that is there.
+    /// Arms a deadline, and inserts an entry for it. `replaces`: also in place of another.
     fn put(
         &self,
         hash: u32,
@@ -178,7 +175,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         replaces: bool,
     ) -> Result<KeyedDeadline<K>, InsertIfAbsentError<K>> {
         let inner = &self.inner;
-        // Before anything is armed, because the drop of that would call the map again.
+        // Before anything is armed, because dropping that would call the map again.
         Reentry::check(&inner.table);
         let entry_key = key.clone();
         let shard = inner.timer.shard();
@@ -207,7 +204,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
             let older = std::mem::replace(&mut entry.word, word);
             drop(part);
             inner.deadline(&older).settle(Err(Cancelled::REPLACED));
-            // While `keyed` is still here to be dropped, because this is user code and may panic.
+            // While `keyed` can still be dropped, because this is user code and may panic.
             drop(entry_key);
         } else if part.try_acquire() {
             part.insert(Entry {
@@ -221,7 +218,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         Ok(keyed)
     }
 
-    /// Removes a key and cancels its deadline, if that is pending. `false` if the key is not in the
+    /// Removes a key and cancels its deadline, if pending. Returns `false` if the key is not in the
     /// map. [`ResetHandle::cancel`] keeps the key, so that its deadline can be restarted.
     pub fn remove<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> bool
     where
@@ -231,8 +228,8 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         self.settle_taken(self.inner.take(self.hash(key), is_it))
     }
 
-    /// Removes the key of a deadline and cancels that, unless it was replaced or removed, or is of
-    /// another map. Then it returns `false` and does nothing. So a task that ends its deadline
+    /// Removes the key of a deadline and cancels that. Returns `false`, without any effect, if the
+    /// deadline was replaced or removed, or is of another map. So a task that ends its deadline
     /// never ends a newer one under the same key.
     pub fn compare_and_remove(&self, deadline: &KeyedDeadline<K>) -> bool {
         self.settle_taken(self.inner.take_own(&deadline.word))
@@ -240,7 +237,6 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
 
     /// Cancels the deadline of an entry that was taken out. `false` if there was none.
     fn settle_taken(&self, taken: Option<Entry<K>>) -> bool {
-        // The entry's key is dropped after the locks.
         taken.is_some_and(|own| {
             self.inner
                 .deadline(&own.word)
@@ -249,8 +245,8 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         })
     }
 
-    /// Pushes the deadline of a key to now plus its timeout, as [`ResetHandle::reset`]. `false` if
-    /// the key is not in the map.
+    /// Pushes the deadline of a key to now plus its timeout, like [`ResetHandle::reset`]. Returns
+    /// `false` if the key is not in the map.
     pub fn reset<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -263,7 +259,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         )
     }
 
-    /// As [`reset`](DeadlineMap::reset), counted from an instant: [`ResetHandle::reset_from`].
+    /// Like [`reset`](DeadlineMap::reset), counted from an instant: [`ResetHandle::reset_from`].
     pub fn reset_from<Q: Hash + Eq + ?Sized>(&self, key: &Q, since: Instant) -> bool
     where
         K: Borrow<Q>,
@@ -300,8 +296,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         })
     }
 
-    /// Expires the deadline of a key now, as [`ResetHandle::expire`]. `false` if the key is not
-    /// in the map.
+    /// Expires the deadline of a key, like [`ResetHandle::expire`]. `false` if the key is missing.
     pub fn expire<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -309,8 +304,8 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         self.act(key, |deadline| deadline.settle(EXPIRED)).is_some()
     }
 
-    /// The handle of a key's deadline, with all of its calls. It stays with that deadline: after a
-    /// newer one has replaced it, its calls return `false`. `None` if the key is not in the map.
+    /// The handle of a key's deadline, with all of its calls. They return `false` once a newer
+    /// deadline has replaced it. `None` if the key is not in the map.
     pub fn handle<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<ResetHandle>
     where
         K: Borrow<Q>,
@@ -327,7 +322,6 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         self.inner.find(self.hash(key), key, |_| ()).is_some()
     }
 
-    /// Acts on the deadline of a key, under no lock of the map.
     fn act<Q, R>(&self, key: &Q, act: impl Fn(DeadlineRef<'_>) -> Option<R>) -> Option<R>
     where
         K: Borrow<Q>,
@@ -367,16 +361,14 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     }
 }
 
-/// On all keys.
 impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K, S> {
-    /// Removes every key and cancels what is pending,
-    /// [drained](crate::error::Cancelled::is_drained). Returns the keys of what was pending, each
-    /// with the time that it had left.
+    /// Removes every key and cancels the pending deadlines,
+    /// [drained](crate::error::Cancelled::is_drained). Returns their keys, each with the time left.
     ///
-    /// It is atomic: an insert comes wholly before it or wholly after it. Each deadline that was
-    /// pending is returned once, unless it expires, or its own [`KeyedDeadline`] or handle or a
-    /// replacing insert ends it at that moment. Other calls wait only while it removes the keys,
-    /// and not while it cancels the deadlines.
+    /// It is atomic: an insert comes wholly before or wholly after it. Each pending deadline is
+    /// returned once, unless it expires, or its own [`KeyedDeadline`] or handle or a replacing
+    /// insert ends it at that moment. Other calls wait only while it removes the keys, and not
+    /// while it cancels the deadlines.
     pub fn drain(&self) -> Vec<(K, Duration)> {
         self.take_all(false)
     }
@@ -409,13 +401,13 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
                 None => over.push(entry.key),
             }
         }
-        // User code, so it comes after every deadline is settled.
+        // User code, so it runs after every deadline is settled.
         drop(over);
         drained
     }
 
-    /// Expires every pending deadline, and returns how many. The keys stay. It is atomic for each
-    /// key alone: a key that is replaced meanwhile may keep its newer deadline.
+    /// Expires every pending deadline, and returns how many. The keys stay. It is atomic only for
+    /// each key: a key replaced meanwhile may keep its newer deadline.
     pub fn expire_all(&self) -> usize {
         let inner = &*self.inner;
         let (mut words, mut expired) = (Vec::new(), 0);
@@ -430,13 +422,12 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         expired
     }
 
-    /// Calls `f` with each key, its deadline pending or not, and that deadline's handle, in no
-    /// order.
+    /// Calls `f` with each key and the handle of its deadline, pending or not, in no order.
     ///
     /// It locks one part at a time, so it is not an atomic snapshot. It visits a key that stays in
     /// the map exactly once, and may miss a key that is inserted or removed meanwhile. `f` must not
     /// call the map (see [Closures](DeadlineMap#closures)). It may use the handle, whose wake-up
-    /// runs under the lock too.
+    /// also runs under the lock.
     pub fn for_each(&self, mut f: impl FnMut(&K, &ResetHandle)) {
         let inner = &*self.inner;
         for part in inner.table.lock_each() {
@@ -449,14 +440,13 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
 
 impl<K, S> DeadlineMap<K, S> {
     /// How many keys are in the map, their deadlines pending or not. It takes no lock, and reads
-    /// one count for each part. While other threads change the map, the sum may be of no one
-    /// moment.
+    /// one count for each part. While other threads change the map, the sum may mix moments.
     pub fn len(&self) -> usize {
         self.inner.table.len()
     }
 
     /// Whether no key is in the map, at one moment of the call. It takes no lock unless the map
-    /// seems empty, and then those of all parts.
+    /// seems empty, and then locks all parts.
     pub fn is_empty(&self) -> bool {
         self.inner.table.is_empty()
     }
@@ -487,8 +477,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> DeadlineMap<K> {
 
     /// An empty map that holds at most `max` keys.
     ///
-    /// A key counts while its [`KeyedDeadline`] lives, expired or not. Drop a `KeyedDeadline` that
-    /// is not to be restarted.
+    /// A key counts while its [`KeyedDeadline`] lives, expired or not.
     pub fn with_limit(timer: &Timer, max: usize) -> Self {
         Self::with_limit_and_hasher(timer, max, DefaultHashBuilder::of(timer))
     }
@@ -497,14 +486,12 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> DeadlineMap<K> {
 /// A [`Deadline`](crate::Deadline) that is in a [`DeadlineMap`](crate::DeadlineMap) under a key.
 ///
 /// It is the same future, with the same guarantees. Dropping it removes its key from the map,
-/// unless a newer deadline has the key. After it was replaced, removed or drained, it can still be
-/// restarted, without a key.
+/// unless a newer deadline has the key. Without a key it can still be restarted.
 #[must_use = "a deadline is cancelled and its key taken out when it is dropped; `.await` it"]
 pub struct KeyedDeadline<K> {
     word: Arc<Word>,
     key: K,
     inner: Arc<Inner<K>>,
-    /// A poll has returned the outcome.
     has_ended: bool,
 }
 
@@ -514,18 +501,18 @@ impl<K> KeyedDeadline<K> {
         &self.key
     }
 
-    /// As [`Deadline::handle`](crate::Deadline::handle).
+    /// Like [`Deadline::handle`](crate::Deadline::handle).
     pub fn handle(&self) -> ResetHandle {
         ResetHandle::of(self.deadline_ref())
     }
 
-    /// As [`Deadline::warn_before`](crate::Deadline::warn_before).
+    /// Like [`Deadline::warn_before`](crate::Deadline::warn_before).
     pub fn warn_before(self, notice: Duration) -> WarnBefore<KeyedDeadline<K>> {
         let handle = self.handle();
         WarnBefore::new(self, handle, notice)
     }
 
-    /// As [`Deadline::restart`](crate::Deadline::restart).
+    /// Like [`Deadline::restart`](crate::Deadline::restart).
     pub fn restart(&mut self) {
         self.has_ended = false;
         self.deadline_ref().restart();
@@ -549,7 +536,7 @@ impl<K> Future for KeyedDeadline<K> {
     }
 }
 
-/// As [`Deadline`](crate::Deadline).
+/// Like [`Deadline`](crate::Deadline).
 impl<K> FusedFuture for KeyedDeadline<K> {
     fn is_terminated(&self) -> bool {
         self.has_ended
@@ -558,8 +545,7 @@ impl<K> FusedFuture for KeyedDeadline<K> {
 
 impl<K> Drop for KeyedDeadline<K> {
     fn drop(&mut self) {
-        // A panic may drop it in a closure. A second panic would end the process, so the entry
-        // stays, with a deadline that has ended.
+        // Dropped by a panic in a closure. Locking would panic again, so the entry stays, ended.
         let is_in_closure = Reentry::is_held(&self.inner.table) && std::thread::panicking();
         let own = if is_in_closure {
             None
@@ -567,7 +553,6 @@ impl<K> Drop for KeyedDeadline<K> {
             self.inner.take_own(&self.word)
         };
         self.deadline_ref().cancel_unawaited();
-        // User code, so it comes after the locks.
         drop(own);
     }
 }
@@ -582,7 +567,6 @@ impl<K: fmt::Debug> fmt::Debug for KeyedDeadline<K> {
     }
 }
 
-/// What the handles and the deadlines of a map share.
 struct Inner<K> {
     timer: Timer,
     table: Table<DeadlinePart<K>>,
@@ -596,7 +580,7 @@ impl<K> Inner<K> {
         }
     }
 
-    /// Locks the part of a hash. `None` if it was not made.
+    /// Locks the part of a hash. `None` if that was not made.
     #[inline]
     fn lock(&self, hash: u32) -> Option<PartGuard<'_, DeadlinePart<K>>> {
         self.table.lock_made(self.table.part_of(hash))
@@ -612,7 +596,7 @@ impl<K> Inner<K> {
         self.timer.clock().now()
     }
 
-    /// Returns what `take` makes of the word of a key, under the lock of its part.
+    /// Applies `take` to the word of a key, under the lock of its part.
     #[inline]
     fn find<Q, R>(&self, hash: u32, key: &Q, take: impl FnOnce(&Arc<Word>) -> R) -> Option<R>
     where
@@ -639,7 +623,7 @@ impl<K> Inner<K> {
 }
 
 /// The map's entry for a key. It is small, because a look-up reads it from memory. The look-up
-/// reads the word next, so the word keeps the hash and the shard.
+/// reads the word next, so the hash and the shard are in the word.
 struct Entry<K> {
     key: K,
     word: Arc<Word>,

@@ -1,20 +1,19 @@
-//! A hash table that grows and shrinks by a bounded step, however many entries it has.
+//! A hash table that grows and shrinks by a bounded step, at any size.
 //!
 //! It is Litwin's linear hashing (1980) over small tables, the *segments*. When the segments are
 //! full on average, one of them is split, in a fixed order. When they are half empty, the last one
-//! is merged into the one that it was split from. So an insert or a removal moves the entries of
-//! one segment at most, where a table that doubles moves all of them.
+//! is merged into the one that it was split from. So an insert or a removal moves at most one
+//! segment's entries, where a table that doubles moves all of them.
 //!
 //! Invariants:
 //!
-//! - An entry lies in the segment that [`segment_of`] names for its hash.
-//! - Memory follows the number of entries: several segments have at least [`MEAN`] / 2 entries on
-//!   average, and a single one is shrunk.
+//! - An entry lies in the segment that [`segment_of`] returns for its hash.
+//! - Memory follows the number of entries: several segments average at least [`MEAN`] / 2, and a
+//!   single one is shrunk.
 //! - A key's own code runs only in a look-up, so a panic leaves the table whole.
 
 use hashbrown::HashTable;
 
-/// An entry of a table, which knows the hash of its key.
 pub(crate) trait Hashed {
     fn hash(&self) -> u32;
 }
@@ -26,11 +25,11 @@ pub(crate) struct LinearHashTable<T> {
     len: usize,
 }
 
-/// The average above which a segment is split. A segment may have twice as many before its turn
-/// comes, and then fills its 2,048 buckets. Small in unit tests, for many segments.
+/// The average above which a segment is split. A segment may have twice as many before its turn,
+/// and then fills its 2,048 buckets. Small in unit tests, for many segments.
 const MEAN: usize = if cfg!(test) { 8 } else { 800 };
 
-/// A table with no more buckets than this is not worth shrinking.
+/// A table with at most this many buckets is not worth shrinking.
 const KEPT: usize = 4;
 
 impl<T: Hashed> LinearHashTable<T> {
@@ -59,7 +58,6 @@ impl<T: Hashed> LinearHashTable<T> {
         self.segment_mut(number).find_mut(hash, is_it)
     }
 
-    /// Puts in an entry that is not in the table.
     #[inline]
     pub(crate) fn insert(&mut self, entry: T) {
         self.len += 1;
@@ -129,7 +127,6 @@ impl<T: Hashed> LinearHashTable<T> {
             .insert_unique(hash, entry, spread_of);
     }
 
-    /// Splits the segment that is next in the order.
     #[cold]
     fn split(&mut self) {
         let last = self.segments();
@@ -149,7 +146,6 @@ impl<T: Hashed> LinearHashTable<T> {
         self.first.shrink_to(room, spread_of);
     }
 
-    /// Undoes the last split.
     #[cold]
     fn merge(&mut self) {
         for entry in self.rest.pop().into_iter().flatten() {
@@ -172,11 +168,11 @@ impl<T> IntoIterator for LinearHashTable<T> {
     }
 }
 
-/// The segment of a hash. The segments that were split use one more bit than the others.
+/// The segment of a hash. Segments that were split use one more bit than the others.
 #[inline]
 fn segment_of(hash: u64, segments: usize) -> usize {
     let mask = segments.next_power_of_two() - 1;
-    // A segment's own table uses the lowest bits and the highest ones.
+    // A segment's own table uses the lowest and the highest bits.
     let number = (hash >> 20) as usize & mask;
     if number < segments {
         number
@@ -193,7 +189,7 @@ fn split_from(number: usize) -> usize {
 /// A hash of 64 bits. Some of the 32 may be equal for all entries of a table.
 #[inline]
 fn spread(hash: u32) -> u64 {
-    // The golden ratio's bits. The product's upper half depends on all bits of the hash.
+    // The bits of the golden ratio. The product's upper half depends on all bits of the hash.
     (u64::from(hash).wrapping_mul(0x9e37_79b9_7f4a_7c15)).rotate_left(32)
 }
 
@@ -209,7 +205,6 @@ mod tests {
     use std::collections::HashSet;
 
     std::thread_local! {
-        /// How often the hash of an entry was read. Each entry that is moved is hashed.
         static READ: Cell<usize> = const { Cell::new(0) };
     }
 
@@ -228,7 +223,6 @@ mod tests {
         for round in 0..40 {
             for _ in 0..500 {
                 let entry = random.u32(..4_000);
-                // Grows for a while, then shrinks.
                 if random.u32(..40) > round {
                     if table.find(entry, |&other| other == entry).is_none() {
                         table.insert(entry);

@@ -1,4 +1,4 @@
-//! Timers by key: many tasks reach a timer by its key, and none of them has to hold it.
+//! Timers by key: many tasks reach a timer by its key, and no task has to hold it.
 //!
 //! Invariant: no module below this one knows of the maps.
 
@@ -9,7 +9,7 @@ pub(crate) mod table;
 
 use crate::error::{InsertError, InsertIfAbsentError};
 
-/// The error of an insert that replaces what is under its key.
+/// The error of an insert that replaces an existing entry.
 fn not_occupied<T>(error: InsertIfAbsentError<T>) -> InsertError<T> {
     match error {
         InsertIfAbsentError::Closed(back) => InsertError::Closed(back),

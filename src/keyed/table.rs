@@ -1,7 +1,7 @@
 //! The table of the maps: parts by the hash of the key, each behind a lock of its own.
 //!
-//! A library's concurrent map does not offer what the maps promise: `drain` and `close` are atomic,
-//! so all parts can be locked at once, and a key's `Hash` and `Drop` run outside the locks.
+//! A library's concurrent map cannot keep the maps' promises: `drain` and `close` are atomic, so
+//! all parts can be locked at once, and a key's `Hash` and `Drop` run outside the locks.
 //!
 //! ```text
 //!   table --> parts, each made when first needed --> lock --> contents
@@ -15,10 +15,9 @@
 //! - Parts are locked one at a time, or all of them in their order. User code runs under a part's
 //!   lock only where a panic leaves the part whole, so poison is ignored.
 //! - A part is made with `making` locked. A call that locks all parts locks `making` first and
-//!   unlocks it last. So a part is made before that call, or after all that it does, `close`
-//!   included.
+//!   unlocks it last. So a part is made before that call or after it, `close` included.
 //! - No more permits are taken than the limit allows. A key has its permit from before it is
-//!   inserted until after it was removed, and both happen under the lock of its part.
+//!   inserted until after it was removed, all under the lock of its part.
 
 use std::hash::{BuildHasher, DefaultHasher, Hash, RandomState};
 use std::ops::{Deref, DerefMut};
@@ -30,7 +29,7 @@ use crate::sync::lock;
 use crate::timer::Timer;
 
 pub(crate) struct Table<P> {
-    /// Their number is a power of two.
+    /// A power of two.
     parts: Box<[OnceLock<Box<Part<P>>>]>,
     make: fn() -> P,
     /// Locked while a part is made, and while all parts are locked.
@@ -44,14 +43,13 @@ pub(crate) struct Table<P> {
 #[repr(align(128))]
 struct Part<P> {
     contents: Mutex<P>,
-    /// How many permits its keys have, if there is no limit. Written under its lock.
+    /// The permits of its keys, if there is no limit. Written under its lock.
     permits: AtomicUsize,
 }
 
 struct Capacity {
-    /// How many permits are taken in all parts, if there is a limit.
+    /// The permits of all parts, if there is a limit.
     permits: AtomicUsize,
-    /// `usize::MAX` is no limit.
     limit: usize,
 }
 
@@ -64,7 +62,6 @@ pub(crate) struct PartGuard<'a, P> {
     _reentry: Reentry,
 }
 
-/// All parts, locked. No part is made meanwhile.
 pub(crate) struct AllParts<'a, P> {
     parts: Vec<PartGuard<'a, P>>,
     closed: &'a AtomicBool,
@@ -73,7 +70,7 @@ pub(crate) struct AllParts<'a, P> {
 }
 
 impl<P> Table<P> {
-    /// A table of parts that `make` makes, some for each core.
+    /// A table of parts made by `make`, some for each core.
     pub(crate) fn new(limit: usize, make: fn() -> P) -> Table<P> {
         // Asked once, because it takes tens of microseconds on Linux.
         static CORES: OnceLock<usize> = OnceLock::new();
@@ -96,14 +93,12 @@ impl<P> Table<P> {
         }
     }
 
-    /// The index of the part of a hash.
     #[inline]
     pub(crate) fn part_of(&self, hash: u32) -> usize {
-        // The highest bits, by a product because a shift by all bits is none.
+        // The highest bits, by a product, because a shift by all bits is not allowed.
         ((u64::from(hash) * self.parts() as u64) >> u32::BITS) as usize
     }
 
-    /// Locks a part, and makes it first if it was not made.
     #[inline]
     pub(crate) fn lock_part(&self, index: usize) -> PartGuard<'_, P> {
         Reentry::check(self);
@@ -118,12 +113,11 @@ impl<P> Table<P> {
         Some(self.lock(self.made(index)?, index))
     }
 
-    /// The parts that were made, in their order, one locked at a time.
+    /// The existing parts, in their order, one locked at a time.
     pub(crate) fn lock_each(&self) -> impl Iterator<Item = PartGuard<'_, P>> {
         (0..self.parts()).filter_map(|index| self.lock_made(index))
     }
 
-    /// Locks every part.
     pub(crate) fn lock_all(&self) -> AllParts<'_, P> {
         Reentry::check(self);
         let making = lock(&self.making);
@@ -157,10 +151,9 @@ impl<P> Table<P> {
         self.parts.len()
     }
 
-    /// The number of permits taken, without a lock. While other threads change the table, it may be
-    /// the sum of different moments.
+    /// The number of permits taken, without a lock. Under changes the sum may mix moments.
     pub(crate) fn len(&self) -> usize {
-        // Acquire: pairs with `release`, so that the reader sees the removals behind the count.
+        // Acquire: pairs with `release`, so that the reader sees the counted removals.
         if self.capacity.is_limited() {
             return self.capacity.permits.load(Ordering::Acquire);
         }
@@ -209,22 +202,20 @@ impl<P> PartGuard<'_, P> {
     #[inline]
     pub(crate) fn try_acquire(&mut self) -> bool {
         if !self.capacity.is_limited() {
-            // A store is enough, because every writer has the lock. Release: as in `release`, whose
-            // store this one hides.
+            // A store is enough under the lock. Release: as in `release`, whose store this hides.
             let taken = self.permits.load(Ordering::Relaxed);
             self.permits.store(taken + 1, Ordering::Release);
             return true;
         }
         let take = |taken| (taken < self.capacity.limit).then_some(taken + 1);
         // Acquire: pairs with `release`, so that it comes after the removals whose permits it
-        // takes. When it fails, nothing hangs on what it has read.
+        // takes. On failure, nothing depends on the value.
         self.capacity
             .permits
             .fetch_update(Ordering::Acquire, Ordering::Relaxed, take)
             .is_ok()
     }
 
-    /// Gives back the permits of some keys.
     #[inline]
     pub(crate) fn release(&mut self, permits: usize) {
         // Release: pairs with `try_acquire` and with `Table::len`, and carries the removals.
@@ -254,21 +245,19 @@ impl<P> DerefMut for PartGuard<'_, P> {
 }
 
 impl<'a, P> AllParts<'a, P> {
-    /// The parts that were made, in their order.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut PartGuard<'a, P>> {
         self.parts.iter_mut()
     }
 
-    /// Closes the table, for what it holds now and for all parts that are made later.
+    /// Closes the table, including all parts that are made later.
     pub(crate) fn close(&mut self) {
-        // Release: pairs with `is_closed`, and carries the removals that came before it.
+        // Release: pairs with `is_closed`, and carries the earlier removals.
         self.closed.store(true, Ordering::Release);
     }
 }
 
-/// Panics in debug builds where a call to a map comes from under one of the map's own locks: from a
-/// closure that was given to it, or the `Eq`, `Borrow` or `Clone` of a key. In a release build such
-/// a call waits for ever. Calls to other maps are fine.
+/// In debug builds, panics if a map is called under one of its own locks: from a closure given to
+/// it, or the `Eq`, `Borrow` or `Clone` of a key. In a release build such a call hangs.
 pub(crate) struct Reentry {
     table: usize,
 }
@@ -283,13 +272,13 @@ impl Reentry {
     pub(crate) fn new<T>(table: &T) -> Reentry {
         let table = std::ptr::from_ref(table).addr();
         if cfg!(debug_assertions) {
-            // It fails where the thread is about to end, which has run all closures by then.
+            // It fails on a thread about to end, which has run all closures by then.
             let _ = TABLES.try_with(|tables| tables.borrow_mut().push(table));
         }
         Reentry { table }
     }
 
-    /// Whether this thread has a part of the table locked, as far as the build can tell.
+    /// Whether this thread has a part of the table locked, as far as the build records it.
     #[inline]
     pub(crate) fn is_held<T>(table: &T) -> bool {
         let table = std::ptr::from_ref(table).addr();
@@ -325,8 +314,7 @@ impl Drop for Reentry {
     }
 }
 
-/// The 32 bits of a key's hash that an entry keeps. Call this with no part locked, because it calls
-/// the key's own code.
+/// The hash bits that an entry keeps. This runs the key's code: call it under no lock.
 #[inline]
 pub(crate) fn hash_of(hash_builder: &impl BuildHasher, key: &(impl Hash + ?Sized)) -> u32 {
     // A hasher may vary only some of its bits. Here each of them affects all bits of the result.
@@ -344,7 +332,6 @@ pub(crate) fn hash_of(hash_builder: &impl BuildHasher, key: &(impl Hash + ?Sized
 pub struct DefaultHashBuilder(Option<RandomState>);
 
 impl DefaultHashBuilder {
-    /// For a map on this timer.
     pub(crate) fn of(timer: &Timer) -> DefaultHashBuilder {
         let is_virtual = timer.clock().is_virtual();
         DefaultHashBuilder((!is_virtual).then(RandomState::new))
@@ -396,7 +383,6 @@ mod tests {
             let take = |part: usize| usize::from(table.lock_part(part).try_acquire());
             assert_eq!([0, 1, 1, 0].map(take).iter().sum::<usize>(), limit);
             assert_eq!(table.len(), limit);
-            // Of whichever part the key was.
             table.lock_part(0).release(limit);
             assert_eq!(table.len(), 0);
             assert_eq!([1, 1, 0, 0].map(take).iter().sum::<usize>(), limit);
@@ -431,7 +417,6 @@ mod tests {
         assert_eq!((taken, table.len()), (1_000, 1_000));
     }
 
-    /// A hasher that takes the key as it is.
     #[derive(Clone, Copy, Default)]
     struct Identity(u64);
 
@@ -460,7 +445,7 @@ mod tests {
         }
     }
 
-    /// Otherwise whoever chooses the keys could have them collide.
+    /// Otherwise an attacker who chooses the keys could make them collide.
     #[test]
     fn the_hash_of_each_map_is_random_unless_the_clock_is_paused() {
         for is_paused in [false, true] {
@@ -473,7 +458,7 @@ mod tests {
         }
     }
 
-    /// By a hasher that takes numbers as they are, too.
+    /// Even by a hasher that returns numbers unchanged.
     #[test]
     fn the_keys_are_spread_evenly_over_the_parts() {
         let hash_builder = BuildHasherDefault::<Identity>::default();

@@ -1,13 +1,12 @@
-//! The earliest tick of each part of a [`DelayMap`](super::DelayMap), which any thread reads
-//! without a lock, and which part comes first.
+//! The earliest tick of each part of a [`DelayMap`](super::DelayMap), and which part comes first.
 //!
 //! Invariant: whenever the lock of a part is free, nothing in the part is due before its tick here,
 //! which may be too early. Only a thread with the part's lock writes the tick.
 //!
-//! The stream remembers which part is first, and up to which tick ([`First`]). What is set later is
-//! due at the present tick or after it, so it does not come before that. But a thread may have read
-//! the clock before the stream did, so each tick that is lowered makes the stream compare all parts
-//! again.
+//! The stream remembers which part is first, and up to which tick ([`First`]). An item that is set
+//! later is due no earlier than the present tick, so it does not come before that. But its thread
+//! may have read the clock before the stream did, so the stream compares all parts after each
+//! lowered tick.
 
 use crate::clock::tick::{AtomicTick, Tick};
 use crate::sync::{AtomicBool, Ordering};
@@ -18,16 +17,15 @@ pub(crate) struct Earliest {
     was_lowered: AtomicBool,
 }
 
-/// A part of which the caller holds the lock. So no call compiles that writes a tick after it.
+/// A part whose lock the caller holds. Writing a tick after the lock does not compile.
 pub(crate) trait HeldPart {
     fn index(&self) -> usize;
 }
 
-/// The part that comes first.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct First {
     pub(crate) part: usize,
-    /// Up to this tick nothing in another part comes before what is in this one.
+    /// Up to this tick no item of another part comes before this part's.
     pub(crate) limit: Tick,
 }
 
@@ -40,7 +38,6 @@ impl Earliest {
         }
     }
 
-    /// The tick before which nothing is due in a part.
     pub(crate) fn of(&self, part: usize) -> Tick {
         // The reader's next reading of the clock is no earlier than the writer's. The fences of
         // `clock::next_check` make the stream see the tick in time.
@@ -52,7 +49,7 @@ impl Earliest {
         all.min().unwrap_or(Tick::NEVER)
     }
 
-    /// Writes the tick of a part. Returns the one before it.
+    /// Writes the tick of a part. Returns the previous one.
     pub(crate) fn write(&self, part: &impl HeldPart, tick: Tick) -> Tick {
         let written = &self.parts[part.index()];
         let before = written.about();
@@ -65,7 +62,7 @@ impl Earliest {
         before
     }
 
-    /// As `write`, but leaves a tick that is earlier. Returns whether it has lowered the tick.
+    /// Like `write`, but keeps an earlier tick. Returns whether it has lowered the tick.
     #[inline]
     pub(crate) fn lower(&self, part: &impl HeldPart, tick: Tick) -> bool {
         let written = &self.parts[part.index()];
@@ -78,17 +75,16 @@ impl Earliest {
     }
 
     fn lowered(&self) {
-        // Release: pairs with the swap in `first`, and carries the tick. A swap, and not a store,
-        // because that would hide the tick of another thread.
+        // Release: pairs with the swap in `first`, and carries the tick. A store in place of the
+        // swap would hide the tick of another thread.
         self.was_lowered.swap(true, Ordering::Release);
     }
 
-    /// The part whose earliest tick is the smallest, the lowest number on ties, if that tick is no
-    /// later than `by`. That tick may be too early. `remembered` is the answer of another call with
-    /// no later `by`.
+    /// The part with the smallest earliest tick, the lowest number on ties, if that tick, which may
+    /// be too early, is no later than `by`. `remembered` is a result for no later `by`.
     pub(crate) fn first(&self, by: Tick, remembered: Option<First>) -> Option<First> {
         if self.was_lowered.load(Ordering::Relaxed) {
-            // Acquire: as said in `lowered`.
+            // Acquire: see `lowered`.
             self.was_lowered.swap(false, Ordering::Acquire);
         } else if remembered.is_some() {
             return remembered;

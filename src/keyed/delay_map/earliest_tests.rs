@@ -11,7 +11,6 @@ impl HeldPart for usize {
     }
 }
 
-/// The number of the first part, and up to which tick it is.
 fn first(earliest: &Earliest, remembered: Option<First>) -> Option<(usize, u64)> {
     let first = earliest.first(BY, remembered)?;
     Some((first.part, first.limit.get()))

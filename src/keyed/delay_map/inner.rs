@@ -1,5 +1,5 @@
-//! What the handles of a [`DelayMap`](super::DelayMap) and its stream share, and their hand-shake:
-//! how a change of the map makes the stream check in time.
+//! The state that the handles of a [`DelayMap`](super::DelayMap) and its stream share, and their
+//! handshake: how a change of the map makes the stream check in time.
 //!
 //! ```text
 //!   a call that makes a change                  the stream
@@ -13,8 +13,8 @@
 //! ```
 //!
 //! On a clock that can be paused, the timer must not pull virtual time along to an item that is
-//! gone. So there each change writes the earliest tick of its part as it is. A change that finds
-//! the timer set for another tick takes it away, and wakes the stream to set it anew.
+//! gone. So there each change writes the exact earliest tick of its part. A change that finds the
+//! timer set for another tick takes it away, and wakes the stream to set it again.
 //!
 //! Invariant: no wake-up is lost. Whenever the stream waits, and no call is between C1 and its last
 //! step, the timer is set for the earliest tick or before, or the stream was woken.
@@ -30,14 +30,14 @@
 //!
 //! # Orders that could go wrong, and why they do not
 //!
-//! - *A change comes as the stream begins to wait.* C1 and C2 are a change's two steps, and S3 has
-//!   those of a check. `clock::next_check` proves that one of the two sees the other.
-//! - *A change finds that another one has written an earlier tick.* The other one wakes the stream
-//!   in its C3, for both.
+//! - *A change comes as the stream begins to wait.* C1 and C2 are the two steps of a change, and S3
+//!   has those of a check. `clock::next_check` proves that one of the two sees the other.
+//! - *A change finds that another one has written an earlier tick.* Its C3 wakes the stream for
+//!   both.
 //! - *The timer is taken away as the stream sets it.* The call finds that the stream does not check
 //!   by itself, and wakes it.
-//! - *After that something is set for the tick until which the stream waits.* It was woken, and has
-//!   not checked since.
+//! - *After that an item is set for the tick until which the stream waits.* It was woken, and has
+//!   yet to check.
 //! - *The earliest item goes, on the system's clock.* The timer stays. The stream checks once too
 //!   early, and waits again.
 //! - *The map is closed, or loses its last handle, as the stream begins to wait.* The call sets the
@@ -73,21 +73,18 @@ pub(super) struct Inner<K, V> {
     /// The thread that sets it may make a stream.
     has_stream: AtomicBool,
     pub(super) waker: StreamWaker,
-    /// The word of the timer that wakes the stream.
     stream_timer: Arc<Word>,
 }
 
-/// Where the stream is in its search for what is due.
 pub(super) struct Search {
-    /// The tick of the last reading of the clock.
     pub(super) present: Tick,
     pub(super) first: Option<First>,
 }
 
-/// One search makes no more steps than this. Then other tasks run.
+/// The most steps of one search. Then other tasks run.
 const BATCH: usize = 512;
 
-/// So many values are taken under one lock of a part at most.
+/// The most values taken under one lock of a part.
 const AT_ONCE: usize = 64;
 
 pub(super) type LockedPart<'a, K, V> = PartGuard<'a, DelayPart<K, V>>;
@@ -127,16 +124,14 @@ impl<K, V> Inner<K, V> {
         self.shard.clock()
     }
 
-    /// The time. Call this with the part locked, so that of two resets the last one also reads the
-    /// clock last.
+    /// Call this with the part locked, so that the last of two resets also reads the clock last.
     pub(super) fn now(&self) -> Moment {
         self.clock().now()
     }
 
-    /// The setting of an item that is set at `now`.
     pub(super) fn setting(&self, now: Moment, deadline: Moment) -> Setting {
         let ticks = self.clock().tick();
-        // An item that is due already waits for no tick to begin.
+        // A due item waits for no tick to begin.
         let tick = if deadline > now {
             ticks.due(deadline)
         } else {
@@ -149,13 +144,13 @@ impl<K, V> Inner<K, V> {
         self.table.lock_part(self.table.part_of(hash))
     }
 
-    /// The end of C1, and C2 and C3, after something was set for a tick. Unlocks the part.
+    /// The end of C1, and C2 and C3, after an item was set. Unlocks the part.
     pub(super) fn finish_set(&self, part: LockedPart<'_, K, V>, setting: Setting) {
         if self.clock().is_pausable() {
             return self.finish_change(part);
         }
-        // A tick that was written before may have been too early, and stays so. That costs one
-        // check, and to find the earliest again would cost more each time.
+        // An earlier tick may have been too early, and stays. That costs one check; finding the
+        // earliest again would cost more each time.
         let turn = part.turn_for(setting.tick);
         let is_earlier = self.earliest.lower(&part, turn);
         drop(part);
@@ -165,8 +160,7 @@ impl<K, V> Inner<K, V> {
         }
     }
 
-    /// Puts a value in, in the place of the one that was found under its key, and returns that.
-    /// Unlocks the part.
+    /// Stores a value in place of the one found under its key, which it returns. Unlocks the part.
     pub(super) fn place(
         &self,
         mut part: LockedPart<'_, K, V>,
@@ -187,20 +181,18 @@ impl<K, V> Inner<K, V> {
         item.end = end;
         let replaced = mem::replace(&mut item.value, value);
         self.finish_set(part, setting);
-        // If this panics, the value is dropped and not lost.
         drop(key);
         Some(replaced)
     }
 
-    /// As `finish_set`, after something was taken out. On the system's clock the earliest tick
-    /// stays as it is, for one check too early.
+    /// Like `finish_set`, after an item was taken out. On the system's clock the earliest tick
+    /// stays, at the cost of one early check.
     pub(super) fn finish_take(&self, part: LockedPart<'_, K, V>) {
         if self.clock().is_pausable() {
             self.finish_change(part);
         }
     }
 
-    /// Takes an item out, and unlocks its part.
     pub(super) fn take_out(&self, mut part: LockedPart<'_, K, V>, index: u32) -> Item<K, V> {
         let item = part.remove(index);
         part.release(1);
@@ -208,14 +200,14 @@ impl<K, V> Inner<K, V> {
         item
     }
 
-    /// As `finish_set`, after a part was changed in whatever way.
+    /// Like `finish_set`, after any change of a part.
     pub(super) fn finish_change(&self, part: LockedPart<'_, K, V>) {
         let (before, earliest) = self.write_earliest(&part);
         drop(part);
         self.after_change(before, earliest);
     }
 
-    /// Writes the earliest tick of a part that is locked. Returns the one before it too.
+    /// Writes the earliest tick of a locked part. Also returns the previous one.
     fn write_earliest(&self, part: &LockedPart<'_, K, V>) -> (Tick, Tick) {
         let earliest = part.earliest();
         (self.earliest.write(part, earliest), earliest)
@@ -242,14 +234,13 @@ impl<K, V> Inner<K, V> {
         }
     }
 
-    /// C3: wakes the task that waits for the stream, if it waits. Call this under no lock.
+    /// C3: wakes the task that waits for the stream, if any. Call this under no lock.
     fn wake_stream(&self) {
         if let Some(waker) = self.waker.take() {
             self.timer.reporter().wake(waker);
         }
     }
 
-    /// Takes everything out, each value with the time that it had left.
     pub(super) fn take_all(&self, close: bool) -> Vec<(K, V, Duration)> {
         let (mut taken, mut changes) = (Vec::new(), Vec::new());
         let mut parts = self.table.lock_all();
@@ -257,13 +248,12 @@ impl<K, V> Inner<K, V> {
         for part in parts.iter_mut() {
             let left = part.len();
             taken.push(part.take_all());
-            // With all parts locked, so that nobody sees an empty map whose permits are taken.
+            // With all parts locked, so that no thread sees an empty map whose permits are taken.
             part.release(left);
             changes.push(self.write_earliest(part));
         }
         if close {
-            // It carries the permits that were given back above to `is_finished`. The lock of the
-            // waker orders it with S3.
+            // It carries the released permits to `is_finished`. The waker's lock orders it with S3.
             parts.close();
         }
         drop(parts);
@@ -279,60 +269,55 @@ impl<K, V> Inner<K, V> {
         items.map(with_time_left).collect()
     }
 
-    /// Whether inserts are rejected. Exact while a part is locked, because a close locks all of
-    /// them.
+    /// Whether inserts are rejected. Exact while a part is locked, because a close locks all parts.
     pub(super) fn is_closed(&self) -> bool {
         self.table.is_closed() || self.timer.has_ended()
     }
 
-    /// Counts another handle. `false` if no handle is left, because then there can be none again.
+    /// Counts another handle. `false` if none is left, because then there can be none again.
     pub(super) fn add_handle(&self) -> bool {
         let add = |handles| (handles > 0).then_some(handles + 1);
-        // Only the count decides here. The handles' writes are carried by `drop_handle`.
+        // Only the count decides here. `drop_handle` carries the handles' writes.
         self.handles
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, add)
             .is_ok()
     }
 
-    /// Counts a handle off. After the last one the stream ends as soon as the map is empty.
+    /// Counts a handle off. After the last one the stream ends once the map is empty.
     pub(super) fn drop_handle(&self) {
-        // At least Release: pairs with the load in `is_finished`, and carries what was done through
-        // the handle. The lock of the waker orders it with S3.
+        // At least Release: pairs with the load in `is_finished`, and carries the handle's work.
+        // The lock of the waker orders it with S3.
         if self.handles.fetch_sub(1, Ordering::SeqCst) == 1 {
             self.wake_stream();
         }
     }
 
-    /// Takes the right to make the stream, if there is none.
     pub(super) fn try_acquire_stream(&self) -> bool {
-        // Acquire: pairs with `release_stream`, so that this stream comes after what the one before
-        // it has left behind.
+        // Acquire: pairs with `release_stream`, and shows the state that its stream has left.
         !self.has_stream.swap(true, Ordering::AcqRel)
     }
 }
 
-/// For the stream.
 impl<K, V> Inner<K, V> {
-    /// A poll begins. On a clock that can be paused, another thread than the last may read another
-    /// clock.
+    /// Begins a poll. On a pausable clock, this thread may read another clock than the last.
     pub(super) fn begin_search(&self, search: &mut Search) {
         if self.clock().is_pausable() {
             (search.present, search.first) = (Tick::FIRST, None);
         }
     }
 
-    /// S2: takes out the first of what is due, and what is due after it in its part, at most `most`
-    /// together. It finds the first in at most [`BATCH`] steps.
+    /// S2: takes out the first due item, and the due ones after it in its part, at most `most` in
+    /// all. It finds the first in at most [`BATCH`] steps.
     ///
-    /// No part is searched beyond the earliest tick of another one, and then they are compared
-    /// anew. The clock is read only where nothing is left that was due at its last reading.
+    /// No part is searched beyond the earliest tick of another one; then the parts are compared
+    /// again. The clock is read only once nothing is left that was due at its last reading.
     pub(super) fn take_due(
         &self,
         search: &mut Search,
         most: usize,
         mut take: impl FnMut(Item<K, V>),
     ) -> Found<usize> {
-        // Also where nothing is due, and so no part is locked.
+        // Here, because no part is locked where nothing is due.
         Reentry::check(&self.table);
         let (mut budget, mut is_present) = (BATCH, false);
         loop {
@@ -348,7 +333,7 @@ impl<K, V> Inner<K, V> {
                 return Found::Nothing;
             };
             let mut taken = 0;
-            // Whether the part has another item of the tick of the last one that was taken.
+            // Whether the part has another item of the tick of the last one taken.
             let mut has_more = false;
             let found = loop {
                 let found = part.items.find_due(limit.get(), &mut budget);
@@ -365,8 +350,7 @@ impl<K, V> Inner<K, V> {
             part.release(taken);
             part.expired += taken as u64;
             if has_more {
-                // What is written stays too early at the most, and to find the earliest again costs
-                // more.
+                // The written tick is at most too early, and finding the earliest again costs more.
                 self.finish_take(part);
             } else {
                 search.first = None;
@@ -381,14 +365,13 @@ impl<K, V> Inner<K, V> {
         }
     }
 
-    /// Whether nothing will come any more. Call this after the waker was registered, or a wake-up
-    /// may be lost.
+    /// Whether no value will come any more. To lose no wake-up, register the waker first.
     #[allow(clippy::len_zero)] // `is_empty` locks all parts.
     pub(super) fn is_finished(&self) -> bool {
         // At least Acquire: pairs with `drop_handle` as `is_closed` does with a close, so that the
-        // sum below counts what each handle put in and took out.
+        // sum below counts every insert and removal of each handle.
         let nothing_comes = self.table.is_closed() || self.handles.load(Ordering::SeqCst) == 0;
-        // Nothing is put in any more, so a sum of zero stays zero.
+        // No value is inserted any more, so a sum of zero stays zero.
         nothing_comes && self.table.is_empty()
     }
 
@@ -418,12 +401,12 @@ impl<K, V> Inner<K, V> {
             return Poll::Ready(Err(Cancelled::SHUTDOWN));
         }
         self.waker.stops_waiting();
-        // The driver has come to it, also where this thread's clock has not. Or it was taken away.
+        // The driver has come to the tick, unlike this thread's clock, or the timer was taken away.
         Poll::Ready(Ok(if ended.is_ok() { earliest } else { Tick::FIRST }))
     }
 
-    /// S4: sets the stream's timer to a tick, or takes it away for `NEVER`. Then the stream is
-    /// woken by the end of the runtime alone. Ready if that timer has ended.
+    /// S4: sets the stream's timer to a tick, or takes it away for `NEVER`, where only the end of
+    /// the runtime wakes the stream. Ready if that timer has ended.
     fn set_timer(
         &self,
         tick: Tick,
@@ -446,11 +429,11 @@ impl<K, V> Inner<K, V> {
 
     /// The stream goes. Call this last: from now on there may be another one.
     pub(super) fn release_stream(&self) {
-        // Nobody wakes what is not there.
+        // No call wakes a stream that is gone.
         self.waker.stops_waiting();
         let waker = self.stop_stream();
         self.has_stream.store(false, Ordering::Release);
-        // After all else, because this is user code.
+        // Last, because this is user code.
         drop(waker);
     }
 }
@@ -460,8 +443,7 @@ mod tests {
     use super::super::DelayMap;
     use super::*;
 
-    /// A stream that waits would not search before the first of them is due, and then move all of
-    /// them at once.
+    /// Otherwise the stream would first search at their due, and move all at once.
     #[test]
     fn a_slot_that_values_crowd_wakes_the_stream_before_its_time() {
         const MS: Duration = Duration::from_millis(1);

@@ -1,4 +1,4 @@
-//! The [`DelayMap`]: delayed values by key, and one stream of what has expired.
+//! The [`DelayMap`]: delayed values by key, and one stream of the expired ones.
 //!
 //! Each part of the map's table has a wheel, which the stream advances. One timer wakes the stream
 //! at the earliest due of all parts. So a value costs no waker and no entry in the timer's wheels.
@@ -18,18 +18,17 @@
 //! - From its due on an item belongs to the stream, by a reading of the clock under the part's
 //!   lock. No call shows it by its key, changes it or moves it. Calls that take it out still do.
 //! - Items come out in the order of their ticks, within a tick in the order in which they were set
-//!   in their part, and parts in their order. An item that is made due at once counts from the
-//!   present tick.
-//! - The only user code under a part's lock is a key's `Eq` and `Borrow` in a look-up, and the
-//!   closures. Values, keys and wakers are dropped after all locks.
+//!   in their part, and parts in their order. An item made due counts from the present tick.
+//! - A key's `Eq` and `Borrow` in a look-up, and the closures, are the only user code under a
+//!   part's lock. Values, keys and wakers are dropped after all locks.
 //!
 //! | file | what |
 //! |---|---|
 //! | `mod` | the handles, and their calls by key |
 //! | `part` | one part of the table: its wheel, and the index by key |
 //! | `earliest` | the earliest tick of each part, and the part that comes first |
-//! | `inner`, `stream_waker` | what the handles and the stream share, and why no wake-up is lost |
-//! | `stream` | what comes out |
+//! | `inner`, `stream_waker` | the state shared by the handles and the stream, and why no wake-up is lost |
+//! | `stream` | the stream |
 
 mod earliest;
 #[cfg(test)]
@@ -59,26 +58,26 @@ pub use stream::{Expirations, Expired};
 
 /// Delayed values by key, which come out of one stream when their delay has passed.
 ///
-/// Any number of clones insert, reset and remove from any task or thread, by `&self`. The one
-/// [`Expirations`] is the stream. Where one task owns all values and keeps the keys that it is
-/// given, a [`DelayQueue`](crate::DelayQueue) takes less CPU and memory.
+/// Any number of clones insert, reset and remove from any task or thread, by `&self`.
+/// [`Expirations`] is the one stream. Where one task owns all values and keeps the returned keys, a
+/// [`DelayQueue`](crate::DelayQueue) takes less CPU and memory.
 ///
-/// - A value never comes out early. It is late by at most one tick of the timer, on top of tokio's
+/// - A value never comes out early, and at most one tick of the timer late, on top of tokio's
 ///   rounding and scheduling.
 /// - Each value comes out once, one way: by the stream, [`remove`](DelayMap::remove),
 ///   [`drain`](DelayMap::drain), [`close`](DelayMap::close), or replaced by an
 ///   [`insert`](DelayMap::insert).
-/// - From its due on a value belongs to the stream, by the clock and however busy the consumer is.
-///   It is due by its delay, by the end of its time to live, or by an
-///   [`expire`](DelayMap::expire). The calls that read, change or move the value of a key return
-///   `false` or `None` then, so none hands out or revives what has ended.
+/// - From its due on a value belongs to the stream, however busy the consumer is. It becomes due by
+///   its delay, the end of its time to live, or an [`expire`](DelayMap::expire). The calls that
+///   read, change or move the value of a key then return `false` or `None`, so none hands out or
+///   revives an ended value.
 /// - Until the stream has taken a value, it is in the map, due or not: it counts, and it can be
 ///   removed, replaced or drained. So a job that no task has begun can still be cancelled.
 /// - Values come out in the order of their ticks, and within a tick in no particular order.
 /// - The stream ends when the map is empty and was closed, or lost its last handle. It also ends
 ///   when the timer's runtime has shut down.
-/// - Dropping the stream loses nothing that is in the map. [`expirations`](DelayMap::expirations)
-///   returns another one.
+/// - Dropping the stream loses no value. [`expirations`](DelayMap::expirations) returns another
+///   one.
 ///
 /// | call | cost |
 /// |---|---|
@@ -124,17 +123,16 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
         Self::with_limit(timer, usize::MAX)
     }
 
-    /// An empty map that holds at most `max` keys, and its stream. A key counts until the stream
-    /// has taken its value, also while that is due.
+    /// An empty map that holds at most `max` keys, due or not, and its stream.
     pub fn with_limit(timer: &Timer, max: usize) -> (Self, Expirations<K, V>) {
         Self::with_limit_and_hasher(timer, max, DefaultHashBuilder::of(timer))
     }
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
-    /// As [`with_limit`](DelayMap::with_limit), with a hasher of your own. A limit of `usize::MAX`
-    /// is none. The default hasher withstands keys that were chosen to collide. A faster one is
-    /// fine for keys that no outsider can choose.
+    /// Like [`with_limit`](DelayMap::with_limit), with a hasher of your own. A limit of
+    /// `usize::MAX` is none. The default hasher withstands keys that were chosen to collide. A
+    /// faster one is fine for keys that no outsider can choose.
     pub fn with_limit_and_hasher(
         timer: &Timer,
         max: usize,
@@ -149,8 +147,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         (map, Expirations::new(inner))
     }
 
-    /// Inserts a value under a key, to come out of the stream when `delay` has passed. Returns the
-    /// value that it replaces, due or not.
+    /// Inserts a value under a key, to come out after `delay`. Returns the replaced value, due or
+    /// not.
     ///
     /// # Errors
     ///
@@ -170,7 +168,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         self.put(key, value, true, times).map_err(not_occupied)
     }
 
-    /// As [`insert`](DelayMap::insert), to come out at an instant.
+    /// Like [`insert`](DelayMap::insert), to come out at an instant.
     pub fn insert_at(
         &self,
         key: K,
@@ -182,8 +180,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         self.put(key, value, true, times).map_err(not_occupied)
     }
 
-    /// As [`insert`](DelayMap::insert), with a time to live. However often the delay restarts, the
-    /// value is due within `ttl` from now, and belongs to the stream from then on.
+    /// Like [`insert`](DelayMap::insert), with a time to live. However often the delay restarts,
+    /// the value is due within `ttl` from now, and belongs to the stream from then on.
     pub fn insert_with_ttl(
         &self,
         key: K,
@@ -195,13 +193,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         self.put(key, value, true, times).map_err(not_occupied)
     }
 
-    /// As [`insert`](DelayMap::insert), but only under a key that is not in the map.
+    /// Like [`insert`](DelayMap::insert), but only under a key that is not in the map.
     ///
     /// # Errors
     ///
     /// All return key and value. [`Occupied`](InsertIfAbsentError::Occupied) if the key is in the
-    /// map, which does not change. A key is in the map until the stream has taken its value, also
-    /// while that is due. The others are those of an insert.
+    /// map, which does not change. A key is in the map until the stream has taken its value, even a
+    /// due one. The others are those of an insert.
     ///
     /// ```
     /// # use tickwheel::{DelayMap, Duration, Timer, error::InsertIfAbsentError};
@@ -223,7 +221,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         self.put(key, value, false, times).map(drop)
     }
 
-    /// Inserts a value. `times` returns its deadline, and the end of its time to live.
     fn put(
         &self,
         key: K,
@@ -252,9 +249,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         Ok(inner.place(part, found, (key, hash), value, setting, end))
     }
 
-    /// Makes the value of a key come out when `delay` has passed from now, earlier or later than
-    /// before, but within its time to live. `false` if the key is not in the map, or its value is
-    /// due.
+    /// Restarts the delay of a key's value, to come out when `delay` has passed from now, earlier
+    /// or later than before, but within its time to live. `false` if the key is missing or its
+    /// value due.
     pub fn reset<Q: Hash + Eq + ?Sized>(&self, key: &Q, delay: Duration) -> bool
     where
         K: Borrow<Q>,
@@ -262,7 +259,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         self.touch(key, delay, |_| ()).is_some()
     }
 
-    /// As [`reset`](DelayMap::reset), to come out at an instant.
+    /// Like [`reset`](DelayMap::reset), to come out at an instant.
     pub fn reset_at<Q: Hash + Eq + ?Sized>(&self, key: &Q, deadline: Instant) -> bool
     where
         K: Borrow<Q>,
@@ -275,8 +272,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         true
     }
 
-    /// Calls `act` with the value of an item that is pending at `now`, and sets its deadline.
-    /// Unlocks its part.
+    /// Calls `act` with a pending item's value, sets its deadline, and unlocks its part.
     fn touch_at<R>(
         &self,
         mut part: LockedPart<'_, K, V>,
@@ -294,7 +290,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     }
 
     /// Makes the value of a key come out of the stream now. From then on the value belongs to the
-    /// stream. `false` if the key is not in the map, or its value is due already.
+    /// stream. Returns `false` if the key is not in the map, or its value is already due.
     pub fn expire<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -329,7 +325,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
             return None;
         }
         let (key, value) = self.inner.take_out(part, index).into_pair();
-        // If this panics, the value is dropped and not lost.
+        // If this panics, the value is dropped, not lost.
         drop(key);
         Some(value)
     }
@@ -356,8 +352,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     /// Reads or changes the value of a key. `None` if the key is not in the map, or its value is
     /// due. The delay goes on.
     ///
-    /// `change` must not call the map (see [Closures](DelayMap#closures)). It drops a value under
-    /// the lock, as in `*value = new`. To drop it after the lock, return it:
+    /// `change` must not call the map (see [Closures](DelayMap#closures)). An assignment such as
+    /// `*value = new` drops the old value under the lock. To drop it after the lock, return it:
     /// `map.update(key, |value| std::mem::replace(value, new))`.
     pub fn update<Q, R>(&self, key: &Q, change: impl FnOnce(&mut V) -> R) -> Option<R>
     where
@@ -398,16 +394,16 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     /// restarts the delay, or inserts the value that `make` returns, and calls `act` with that. It
     /// is one atomic step, so no use is lost where two tasks meet at a new key.
     ///
-    /// Returns what `act` returns. A value that is due has ended: a new one replaces it, and it is
+    /// Returns the result of `act`. A due value has ended: a new one replaces it, and it is
     /// returned too, because the stream will not have it.
     ///
     /// # Errors
     ///
-    /// Those of an [`insert`](DelayMap::insert), with the key. Neither closure was called then.
+    /// Those of an [`insert`](DelayMap::insert), with the key. Neither closure was called.
     ///
     /// # Panics
     ///
-    /// If a closure does. The map is as it was before the call.
+    /// If a closure does. The map is then as before the call.
     ///
     /// # Examples
     ///
@@ -445,7 +441,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         let pending = found.filter(|&index| part.items.at(index).is_pending(now));
         if let Some(index) = pending {
             let result = self.touch_at(part, index, act, now.after(delay), now);
-            // If this panics, the result is dropped and not lost.
+            // If this panics, the result is dropped, not lost.
             drop(key);
             return Ok((result, None));
         }
@@ -457,7 +453,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
             inner.timer.reporter().count_rejected_insert();
             return Err(InsertError::AtCapacity(key));
         }
-        // It goes in only after both closures, and outlives the lock if one of them panics.
+        // Inserted only after both closures. It outlives the lock if one of them panics.
         let mut made = None;
         let acted = catch_unwind(AssertUnwindSafe(|| act(made.insert(make()))));
         match (acted, made) {
@@ -479,7 +475,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         }
     }
 
-    /// The item of a key that is not due, and the time by which it is not.
+    /// The pending item of a key, and the time at which it was pending.
     fn find_pending<Q>(&self, key: &Q) -> Option<(LockedPart<'_, K, V>, u32, Moment)>
     where
         K: Borrow<Q>,
@@ -491,7 +487,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         is_pending.then_some((part, index, now))
     }
 
-    /// The item of a key, due or not.
     fn find<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<(LockedPart<'_, K, V>, u32)>
     where
         K: Borrow<Q>,
@@ -503,22 +498,20 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     }
 }
 
-/// On all keys.
 impl<K, V, S> DelayMap<K, V, S> {
     /// How many values are in the map, due or not. It takes no lock, and reads one count for each
-    /// part. While other threads change the map, the sum may be of no one moment.
+    /// part. While other threads change the map, the sum may mix moments.
     pub fn len(&self) -> usize {
         self.inner.table.len()
     }
 
     /// Whether no value is in the map, at one moment of the call. It takes no lock unless the map
-    /// seems empty, and then those of all parts.
+    /// seems empty, and then locks all parts.
     pub fn is_empty(&self) -> bool {
         self.inner.table.is_empty()
     }
 
-    /// Calls `act` with each key, its value, due or not, and the instant at which that comes out,
-    /// in no order.
+    /// Calls `act` with each key, its value, due or not, and its deadline, in no order.
     ///
     /// It locks one part at a time, so it is not an atomic snapshot. It shows a key that stays in
     /// the map exactly once, and may miss a key that comes or goes, or a value that moves between
@@ -532,19 +525,18 @@ impl<K, V, S> DelayMap<K, V, S> {
         }
     }
 
-    /// Another stream, if the one before it was dropped, such as with an aborted task. `None` while
-    /// there is one.
+    /// Another stream, if the previous one was dropped. `None` while there is one.
     ///
-    /// The map keeps what becomes due meanwhile, and the new stream yields it first. A value that
-    /// the former consumer has taken is gone with it, so record a job before you take it on.
+    /// The map keeps values that become due meanwhile, and the new stream yields them first. A
+    /// value that the former consumer has taken is gone with it.
     pub fn expirations(&self) -> Option<Expirations<K, V>> {
         let is_ours = self.inner.try_acquire_stream();
         is_ours.then(|| Expirations::new(self.inner.clone()))
     }
 
-    /// Keeps the values for which `keep` returns `true`, due or not. It drops the others after the
-    /// lock. `keep` must not call the map (see [Closures](DelayMap#closures)). If it panics, no
-    /// further value is dropped.
+    /// Keeps the values for which `keep` returns `true`, and drops the others after the lock.
+    /// `keep` must not call the map (see [Closures](DelayMap#closures)). If it panics, no further
+    /// value is dropped.
     pub fn retain(&self, mut keep: impl FnMut(&K, &mut V) -> bool) {
         for mut part in self.inner.table.lock_each() {
             let mut removed = Vec::new();
@@ -568,14 +560,14 @@ impl<K, V, S> DelayMap<K, V, S> {
     }
 
     /// Removes everything, in no order: each value with its key and the time that it had left, zero
-    /// if it was due. It is atomic: an insert comes wholly before it or wholly after it.
+    /// if it was due. It is atomic: an insert comes wholly before or wholly after it.
     pub fn drain(&self) -> Vec<(K, V, Duration)> {
         self.inner.take_all(false)
     }
 
-    /// Makes everything come out of the stream now. Returns how many values were pending. It is
-    /// atomic for each key, and locks one part at a time. Each value that was in the map before the
-    /// call belongs to the stream after it, so no later use of its key revives it.
+    /// Makes every value come out of the stream now. Returns how many were pending. It is atomic
+    /// for each key, and locks one part at a time. Each value that was in the map before the call
+    /// belongs to the stream after it, so no later use of its key revives it.
     pub fn expire_all(&self) -> usize {
         let mut pending = 0;
         for mut part in self.inner.table.lock_each() {
@@ -591,8 +583,8 @@ impl<K, V, S> DelayMap<K, V, S> {
         self.inner.take_all(true)
     }
 
-    /// Counts of the map. It locks one part at a time. What was inserted, and is neither in the map
-    /// nor has expired, was removed, replaced or drained.
+    /// Counts of the map. It locks one part at a time. Inserted values that are neither in the map
+    /// nor expired were removed, replaced or drained.
     pub fn metrics(&self) -> DelayMapMetrics {
         let mut metrics = DelayMapMetrics::default();
         for part in self.inner.table.lock_each() {
@@ -618,7 +610,7 @@ impl<K, V, S: Clone> Clone for DelayMap<K, V, S> {
     fn clone(&self) -> Self {
         // First, because it is user code.
         let hash_builder = self.hash_builder.clone();
-        // This is a handle itself, so the count is not zero and grows.
+        // This is itself a handle, so the count is not zero and grows.
         self.inner.add_handle();
         DelayMap {
             inner: self.inner.clone(),

@@ -1,6 +1,6 @@
 //! One part of a [`DelayMap`](super::DelayMap): its items in a wheel, and their index by key.
 //!
-//! The wheel is also the queue of what is due: an item lies in it until it comes out.
+//! The wheel is also the queue of due items: an item lies in it until it comes out.
 //!
 //! Invariants: an item is in both the wheel and the index, or in neither. It is due at the tick of
 //! its deadline, or, if that had passed when it was set, at the tick in which it was set.
@@ -14,13 +14,11 @@ use crate::wheel::Wheel;
 pub(super) struct DelayPart<K, V> {
     pub(super) items: Wheel<Item<K, V>>,
     index: LinearHashTable<Indexed>,
-    /// How many values were ever put in, also in the place of another.
     pub(super) inserted: u64,
-    /// How many values came out of the stream.
     pub(super) expired: u64,
 }
 
-/// Where a key's item is. With the hash, so that only a look-up goes to the item.
+/// The place of a key's item. With the hash, so that only a look-up visits the item.
 struct Indexed {
     hash: u32,
     index: u32,
@@ -35,15 +33,12 @@ impl Hashed for Indexed {
 pub(super) struct Item<K, V> {
     pub(super) key: K,
     pub(super) value: V,
-    /// When it is due, or was due.
     pub(super) deadline: Moment,
-    /// The end of its time to live: no deadline of it lies beyond this.
+    /// The end of its time to live, which no deadline of it exceeds.
     pub(super) end: Moment,
-    /// The hash of the key, to find the item in the index again.
     hash: u32,
 }
 
-/// The deadline that an item is set to, and the tick at which it comes out.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setting {
     pub(super) deadline: Moment,
@@ -64,7 +59,7 @@ impl<K, V> DelayPart<K, V> {
         self.index.len()
     }
 
-    /// The index of a key's item. This is the only function that calls the key's own code.
+    /// The index of a key's item. No other function runs the key's own code.
     pub(super) fn find<Q: Eq + ?Sized>(&self, hash: u32, key: &Q) -> Option<u32>
     where
         K: Borrow<Q>,
@@ -78,17 +73,16 @@ impl<K, V> DelayPart<K, V> {
         self.index.iter().map(|entry| entry.index)
     }
 
-    /// The tick before which nothing is due, or `NEVER` in an empty part.
+    /// The tick before which nothing is due, `NEVER` in an empty part.
     pub(super) fn earliest(&self) -> Tick {
         self.items.next_turn().map_or(Tick::NEVER, Tick::new)
     }
 
-    /// The tick at which the stream has to come after something was set for this tick.
+    /// The tick at which the stream has to come for an item that was set for this tick.
     pub(super) fn turn_for(&self, tick: Tick) -> Tick {
         Tick::new(self.items.turn_for(tick.get()))
     }
 
-    /// Puts in the value of a key that is not in the part.
     pub(super) fn insert(&mut self, key: K, hash: u32, value: V, setting: Setting, end: Moment) {
         let item = Item {
             key,
@@ -101,13 +95,12 @@ impl<K, V> DelayPart<K, V> {
         self.index.insert(Indexed { hash, index });
     }
 
-    /// Sets anew when an item is due, whether or not it is due already.
     pub(super) fn set(&mut self, index: u32, setting: Setting) {
         self.items.at_mut(index).deadline = setting.deadline;
         self.items.relink_at(index, setting.tick.get());
     }
 
-    /// Makes an item due by a setting of now. Returns whether its deadline had not passed.
+    /// Makes an item due by a setting of now. Returns whether it was pending.
     pub(super) fn make_due(&mut self, index: u32, now: Setting) -> bool {
         let is_pending = self.items.at(index).is_pending(now.deadline);
         if is_pending {
@@ -119,7 +112,7 @@ impl<K, V> DelayPart<K, V> {
         is_pending
     }
 
-    /// Makes every item due by a setting of now. Returns how many deadlines had not passed.
+    /// Makes every item due by a setting of now. Returns how many were pending.
     pub(super) fn make_all_due(&mut self, now: Setting) -> usize {
         let mut pending = 0;
         let mut from = 0;
@@ -143,7 +136,7 @@ impl<K, V> DelayPart<K, V> {
 }
 
 impl<K, V> Item<K, V> {
-    /// Whether it is not due at `now`. From its due on it belongs to the stream.
+    /// Whether it is pending at `now`. From its due on it belongs to the stream.
     pub(super) fn is_pending(&self, now: Moment) -> bool {
         self.deadline > now
     }

@@ -1,4 +1,4 @@
-//! The stream of a [`DelayMap`](super::DelayMap), and what comes out of it.
+//! The stream of a [`DelayMap`](super::DelayMap).
 //!
 //! Invariant: the stream waits only when nothing is due in any part. A call that changes this
 //! before the stream's timer fires wakes the stream. `inner.rs` shows the steps `S1` to `S5`.
@@ -19,8 +19,7 @@ use super::inner::{Inner, Search};
 use crate::driver::Watch;
 use crate::error::TryRecvError;
 
-/// A poll checks at most this often, because something may become due meanwhile. Then other tasks
-/// run.
+/// The most checks of one poll, because values may keep becoming due. Then other tasks run.
 const CHECKS: usize = 8;
 
 /// A value whose delay has passed: an item of [`Expirations`].
@@ -31,20 +30,20 @@ pub struct Expired<K, V> {
     pub key: K,
     /// The value.
     pub value: V,
-    /// When it was due, never later than when it came out. For a value that a call made due, such
-    /// as [`expire_all`](super::DelayMap::expire_all), the instant of that call.
+    /// When it was due, never later than when it came out. For a value that a call such as
+    /// [`expire_all`](super::DelayMap::expire_all) made due, the instant of that call.
     pub deadline: Instant,
 }
 
-/// The stream of what has expired in a [`DelayMap`](super::DelayMap).
+/// The stream of a [`DelayMap`](super::DelayMap)'s expired values.
 ///
-/// It ends [as the map's page says](super::DelayMap). When it is dropped and no task is to take
+/// It ends [as the map's page says](super::DelayMap). If it is dropped and no task will take
 /// [another one](super::DelayMap::expirations), [`close`](super::DelayMap::close) the map.
 ///
 /// # Cancel safety
 ///
-/// Dropping a future of the next item, as in a `select!`, loses nothing. A value leaves the map in
-/// the moment in which the stream returns it.
+/// Dropping a future of the next item, as in a `select!`, loses nothing. A value leaves the map at
+/// the moment at which the stream returns it.
 ///
 /// ```
 /// # use tickwheel::{DelayMap, Duration, Expired, Timer};
@@ -79,8 +78,8 @@ impl<K, V> Expirations<K, V> {
         }
     }
 
-    /// Waits for the next value. `None` once the stream has ended. It is
-    /// [cancel safe](Expirations#cancel-safety).
+    /// Waits for the next value. `None` once the stream has ended. It is [cancel
+    /// safe](Expirations#cancel-safety).
     pub async fn recv(&mut self) -> Option<Expired<K, V>> {
         poll_fn(|cx| self.poll_recv(cx)).await
     }
@@ -119,8 +118,8 @@ impl<K, V> Expirations<K, V> {
         Err(TryRecvError::Disconnected)
     }
 
-    /// Waits for the next value, and pushes it and what else is due onto `buffer`, at most `limit`
-    /// values. Returns their number: zero once the stream has ended, or for a limit of zero. Only
+    /// Waits for the next value, and pushes it and all other due values onto `buffer`, at most
+    /// `limit`. Returns their number: zero once the stream has ended, or for a limit of zero. Only
     /// the limit bounds one poll. It is [cancel safe](Expirations#cancel-safety).
     pub async fn recv_many(&mut self, buffer: &mut Vec<Expired<K, V>>, limit: usize) -> usize {
         poll_fn(|cx| self.poll_recv_many(cx, buffer, limit)).await
@@ -145,8 +144,7 @@ impl<K, V> Expirations<K, V> {
         Poll::Ready(taken)
     }
 
-    /// Takes at most `most` values as soon as something is due. Ready with their number: zero once
-    /// the stream has ended.
+    /// Takes at most `most` due values. Ready with their number, or zero at the end.
     fn poll_due(
         &mut self,
         cx: &mut Context<'_>,
@@ -181,7 +179,7 @@ impl<K, V> Expirations<K, V> {
                 Found::Unfinished => break,
                 Found::Nothing => {}
             }
-            // S3. Nothing may come between the waker and the question whether this is the end.
+            // S3. The check for the end comes right after the waker.
             self.inner.waker.register(cx.waker());
             if self.inner.is_finished() {
                 return self.end();

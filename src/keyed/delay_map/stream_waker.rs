@@ -1,8 +1,7 @@
-//! How a call that changes a map wakes its stream, if it has to.
+//! How a call that changes a map wakes its stream, if necessary.
 //!
-//! The stream *waits* when nothing is due. It registers its waker here, with the tick until which
-//! it waits, when a timer wakes it. A call that makes something due earlier wakes it. A stream that
-//! does not wait checks by itself.
+//! The stream *waits* when nothing is due. It registers its waker here, with the tick at which its
+//! timer wakes it. A call that makes an item due earlier wakes it. Otherwise it checks by itself.
 //!
 //! ```text
 //!   checks by itself --(nothing is due: `register`, `begins_to_wait`)--> reads the parts
@@ -23,7 +22,7 @@ use crate::clock::tick::Tick;
 use crate::sync::{Mutex, MutexGuard, lock};
 
 pub(crate) struct StreamWaker {
-    /// When the stream checks at the latest, if nobody wakes it.
+    /// When the stream checks at the latest, unless it is woken.
     next_check: NextCheck,
     waker: Mutex<Option<Waker>>,
 }
@@ -36,8 +35,7 @@ impl StreamWaker {
         }
     }
 
-    /// Whether the stream has to be woken for what is due at `tick`. Call this after the change
-    /// was made.
+    /// Whether the stream has to be woken for an item due at `tick`. Call this after the change.
     pub(crate) fn is_needed_for(&self, tick: Tick) -> bool {
         !self.next_check.comes_by(tick)
     }
@@ -51,9 +49,7 @@ impl StreamWaker {
     }
 }
 
-/// For the stream.
 impl StreamWaker {
-    /// From now on the stream checks by itself.
     pub(crate) fn stops_waiting(&self) {
         self.next_check.at(Tick::FIRST);
     }
@@ -73,7 +69,7 @@ impl StreamWaker {
         self.next_check.begin(read)
     }
 
-    /// Call this after the parts were read. The stream checks at that tick, unless it is woken.
+    /// Sets the tick of the next check, after the parts were read.
     pub(crate) fn waits_until(&self, tick: Tick) {
         self.next_check.at(tick);
     }
