@@ -1,9 +1,8 @@
 //! The [`DelayQueue`]: delayed values of one owner, under the names of tokio-util's.
 //!
-//! A wheel of its own holds the values, and one [`Sleep`] wakes the waiting task. Its ticks are
-//! milliseconds since the queue was made. Only the sleep advances the wheel: once it is ready, to
-//! the tick that it was set for. So values go by the clock of the sleep's runtime, and a late queue
-//! reads no clock for each value.
+//! Its own wheel holds the values, and one [`Sleep`] wakes the waiting task. Its ticks are
+//! milliseconds since the queue was made. Only the sleep advances the wheel: once ready, to the
+//! tick for which it was set. So a late queue reads no clock for each value.
 //!
 //! ```text
 //!   insert --> in the wheel, until `now` has come to its tick --(poll_expired)--> out
@@ -14,14 +13,13 @@
 //!
 //! # No wake-up is lost
 //!
-//! `waker` is of the task that polled last. It is taken when it is woken, and each poll stores it
-//! again. A queue is in one of two states:
+//! `waker` belongs to the task that polled last. Waking takes it, and each poll stores it again.
+//! The states:
 //!
 //! - *Waiting*: the last poll was pending. `waits_until` is the tick of the sleep, which holds the
 //!   same waker, and nothing is due before it. A call that makes a value due earlier moves the
 //!   sleep, or wakes the waker if the wheel is past that tick. A call that makes the first value
-//!   due later, or takes it out, leaves the sleep: its task wakes once for nothing and sets it
-//!   again.
+//!   due later, or takes it out, leaves the sleep: its task wakes once for nothing.
 //! - *Idle*: the last poll was ready, or there was none. A poller may take an end of the stream for
 //!   "nothing yet". So a call that makes a value the first of all wakes the waker.
 //!
@@ -44,34 +42,33 @@ use crate::wheel::{self, Wheel};
 
 const MAX_VALUES: usize = u32::MAX as usize;
 
-/// A deadline saturates at this tick, as that of a [`Sleep`] does.
+/// A deadline saturates at this tick, like that of a [`Sleep`].
 const LAST_TICK: u64 = (1 << 62) / 1_000_000;
 
 /// Delayed values of one owner, which come out of one stream when their delay has passed.
 ///
 /// It has the names and the semantics of tokio-util's `DelayQueue`. All calls take `&mut self`, and
-/// the queue makes the keys. Use a [`DelayMap`](crate::DelayMap) if several tasks share it, or if
-/// you need keys of your own.
+/// the queue makes the keys. To share it, or for keys of your own, use a
+/// [`DelayMap`](crate::DelayMap).
 ///
 /// - A value never comes out early. Its deadline is rounded up to a whole millisecond since the
 ///   queue was made, and it comes out at most one tick of the timer later.
-/// - Values come out in the order of their deadlines, and within a millisecond in the order in
-///   which they were inserted or reset.
+/// - Values come out in the order of their deadlines, and within a millisecond in the order of
+///   insertion or reset.
 /// - The stream ends when the queue is empty. After another insert, poll it again.
 /// - The task that polled last is woken when a value is due, and when the last value is removed.
 /// - The queue can be made and filled anywhere. It finds its timer at its first pending poll, as
 ///   [`sleep_until`] does, and keeps that runtime's clock until it is empty.
 ///
-/// What differs from tokio-util's:
+/// Differences from tokio-util's:
 ///
 /// - A [`Key`](crate::time::delay_queue::Key) never finds a later value.
-/// - Any delay is allowed, also beyond two years.
+/// - Any delay is allowed, even beyond two years.
 /// - A queue has 272 bytes and a key 16, on a system of 64 bits. tokio-util's have 192 and 8.
-/// - Memory follows what is pending, in segments of 512 values. Values never move, so
+/// - Memory follows the number of values, in segments of 512. Values never move, so
 ///   [`reserve`](DelayQueue::reserve) and [`compact`](DelayQueue::compact) have nothing to do.
 /// - A call that makes a value due earlier than the task waits for moves the timer instead of
-///   waking the task. A removal or a reset to later takes no lock, and may wake the task once for
-///   nothing.
+///   waking the task. A removal or a reset to later takes no lock, and may cause one empty wake-up.
 ///
 /// | call | cost |
 /// |---|---|
@@ -140,15 +137,13 @@ const LAST_TICK: u64 = (1 << 62) / 1_000_000;
 /// ```
 pub struct DelayQueue<T> {
     wheel: Wheel<T>,
-    /// When tick 0 began.
     start: Instant,
-    /// Made when the queue first has to wait.
     sleep: Option<Sleep>,
     /// The tick for which the sleep is set, while a task waits for it.
     waits_until: Option<u64>,
-    /// Wakes the task that polled last, unless it was woken since by a call.
+    /// Wakes the task that polled last, unless a call has woken it since.
     waker: Option<Waker>,
-    /// What `capacity` returns, if the values are fewer.
+    /// The minimum that `capacity` returns.
     announced: usize,
 }
 
@@ -173,7 +168,7 @@ impl<T> DelayQueue<T> {
 
     /// Inserts a value, to come out when `timeout` has passed. The [`Key`] names it until then.
     ///
-    /// A duration that is too long to be counted ends 146 years after the queue was made.
+    /// An excessive duration ends 146 years after the queue was made.
     ///
     /// # Panics
     ///
@@ -183,7 +178,7 @@ impl<T> DelayQueue<T> {
         self.insert_due(value, self.tick_after(timeout))
     }
 
-    /// As [`insert`](DelayQueue::insert), to come out at an instant, or at once if that has passed.
+    /// Like [`insert`](DelayQueue::insert), to come out at an instant, or at once if past.
     #[track_caller]
     pub fn insert_at(&mut self, value: T, when: Instant) -> Key {
         self.insert_due(value, self.tick_at(when))
@@ -253,7 +248,7 @@ impl<T> DelayQueue<T> {
         self.reset_due(key, self.tick_after(timeout));
     }
 
-    /// As [`reset`](DelayQueue::reset), to an instant, or to now if that has passed.
+    /// Like [`reset`](DelayQueue::reset), to an instant, or to now if that has passed.
     #[track_caller]
     pub fn reset_at(&mut self, key: &Key, when: Instant) {
         self.reset_due(key, self.tick_at(when));
@@ -294,8 +289,8 @@ impl<T> DelayQueue<T> {
         Some(self.expired(*key, due, data))
     }
 
-    /// When a value is due: at most a millisecond after the deadline that it was given, and never
-    /// before it. A deadline from before the queue was made counts as that instant.
+    /// When a value is due: its deadline, rounded up by at most a millisecond. A deadline from
+    /// before the queue was made counts as that instant.
     ///
     /// # Panics
     ///
@@ -335,15 +330,14 @@ impl<T> DelayQueue<T> {
         self.wheel.is_empty()
     }
 
-    /// The number that [`with_capacity`](DelayQueue::with_capacity) or
-    /// [`reserve`](DelayQueue::reserve) was given, or the number of values if that is larger. It
-    /// says nothing about memory.
+    /// The number given to [`with_capacity`](DelayQueue::with_capacity) or
+    /// [`reserve`](DelayQueue::reserve), or the number of values if that is larger. It does not
+    /// measure memory.
     pub fn capacity(&self) -> usize {
         self.announced.max(self.len())
     }
 
-    /// Raises [`capacity`](DelayQueue::capacity) to hold this many more values. Nothing is
-    /// allocated ahead.
+    /// Raises [`capacity`](DelayQueue::capacity) by this many values, without an allocation.
     ///
     /// # Panics
     ///
@@ -364,13 +358,12 @@ impl<T> DelayQueue<T> {
         self.announced = 0;
     }
 
-    /// As [`shrink_to_fit`](DelayQueue::shrink_to_fit), in O(1): keys and values never move.
+    /// Like [`shrink_to_fit`](DelayQueue::shrink_to_fit), in O(1): keys and values never move.
     pub fn compact(&mut self) {
         self.shrink_to_fit();
     }
 }
 
-/// Wake-ups and ticks.
 impl<T> DelayQueue<T> {
     /// Whether the poller has to learn of a value that becomes due at this tick.
     fn is_before_all(&self, due: u64) -> bool {
@@ -381,7 +374,6 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// A value has become the first one, due at this tick.
     #[cold]
     fn bring_forward(&mut self, due: u64) {
         if self.waits_until.is_some() && due > self.wheel.now() {
@@ -391,7 +383,6 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// The last value has gone, or goes.
     fn end(&mut self) {
         (self.sleep, self.waits_until) = (None, None);
         self.wake();
@@ -425,7 +416,6 @@ impl<T> DelayQueue<T> {
         tick_of(when.saturating_duration_since(self.start))
     }
 
-    /// When this tick begins.
     #[inline]
     fn instant(&self, tick: u64) -> Instant {
         self.start + Duration::from_millis(tick)
@@ -485,8 +475,7 @@ impl<T> fmt::Debug for DelayQueue<T> {
     }
 }
 
-/// Names a value of a [`DelayQueue`]. It never finds a later value, and is of no use to another
-/// queue.
+/// Names a value of a [`DelayQueue`]. It never finds a later value, and is invalid elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key(wheel::Key);
 

@@ -3,8 +3,7 @@
 //! An [`Instant`] means nothing to another process, and a [`SystemTime`] can jump. So a due is
 //! translated when it is saved, and again when it is read.
 
-// Invariant: the only error of a reading is the time between its two clocks, and that makes an
-// instant later and never earlier.
+// Invariant: a reading errs only by the time between its two clocks, so no instant is early.
 
 mod sleep_until;
 
@@ -21,15 +20,14 @@ pub use sleep_until::{SleepUntil, sleep_until};
 ///
 /// # When the wall clock jumps
 ///
-/// An operator or NTP sets the wall clock, and after a suspension of the machine it is ahead. The
-/// clock of the timers does not jump, so armed timers do not move. A `WallClock` does not see a
-/// jump after its reading: read it again for each batch of translations. Then choose what a due
-/// means:
+/// An operator or NTP may set the wall clock, and after a suspension of the machine it is ahead.
+/// The clock of the timers does not jump, so armed timers do not move. A `WallClock` does not see a
+/// jump after its reading: read it again for each batch of translations. Then, for a due:
 ///
-/// - *Relative*, such as a retry in 30 s: do nothing. A saved time that is read after a jump is
-///   early or late by the jump.
-/// - *Absolute*, such as nine o'clock: a task awaits [`sleep_until`], which looks at the wall clock
-///   again. For many at once, read it each minute, translate again, and move what is armed with
+/// - *Relative*, such as a retry in 30 s: do nothing. A saved time read after a jump is off by the
+///   jump.
+/// - *Absolute*, such as nine o'clock: a task awaits [`sleep_until`], which checks the wall clock
+///   again. For many at once, read it each minute, translate again, and move the armed ones with
 ///   [`DelayMap::reset_at`](crate::DelayMap::reset_at).
 ///
 /// Without a jump the two clocks drift apart by some milliseconds an hour. Under tokio's paused
@@ -64,7 +62,7 @@ pub struct WallClock {
     time: SystemTime,
 }
 
-/// Farther away than any due, and within every platform's range.
+/// Further away than any due, and within every platform's range.
 const FAR: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
 impl WallClock {
@@ -93,8 +91,8 @@ impl WallClock {
 
     /// The instant of a wall-clock time, if the wall clock does not jump.
     ///
-    /// It saturates a hundred years ahead. A time for which the platform has no instant, such as
-    /// one before the machine was started, becomes the instant of this reading.
+    /// It saturates a hundred years ahead. A time without an instant on the platform, such as one
+    /// before the machine was started, becomes the instant of this reading.
     pub fn instant(&self, time: SystemTime) -> Instant {
         let instant = match time.duration_since(self.time) {
             Ok(ahead) => self.instant.checked_add(ahead.min(FAR)),
@@ -103,9 +101,8 @@ impl WallClock {
         instant.unwrap_or(self.instant)
     }
 
-    /// The wall-clock time of an instant, if the wall clock does not jump.
-    ///
-    /// It saturates as [`instant`](WallClock::instant) does.
+    /// The wall-clock time of an instant, without a jump. Saturates like
+    /// [`instant`](WallClock::instant).
     pub fn system_time(&self, instant: Instant) -> SystemTime {
         let time = match instant.checked_duration_since(self.instant) {
             Some(ahead) => self.time.checked_add(ahead.min(FAR)),
@@ -143,7 +140,6 @@ mod tests {
         let (instant, time) = (Instant::now(), SystemTime::UNIX_EPOCH + 10_000 * SECOND);
         let before = WallClock::at(instant, time);
         let nine = time + 600 * SECOND;
-        // An hour back, a minute later.
         let after = WallClock::at(instant + 60 * SECOND, time + 60 * SECOND - 3_600 * SECOND);
         assert_eq!(before.instant(nine), instant + 600 * SECOND);
         assert_eq!(after.instant(nine), instant + (3_600 + 600) * SECOND);

@@ -1,7 +1,7 @@
 //! A sleep until a time of day, which follows the system's wall clock.
 //!
-//! Invariant: it is ready only after a reading of the wall clock has shown the time. A timer knows
-//! nothing of that clock, so it only says when to read it again.
+//! Invariant: it is ready only after a reading of the wall clock has shown the time. A timer does
+//! not know that clock, so it only wakes the next reading.
 
 use std::fmt;
 use std::future::Future;
@@ -18,18 +18,18 @@ use crate::runtime::coop;
 
 /// Waits until the system's wall clock shows a time, on the current runtime's own timer.
 ///
-/// Timers go by a clock that never jumps. The wall clock is set by operators and by NTP, and goes
-/// on while the machine is suspended. So the future reads it again, once a minute or
-/// [more often](SleepUntil::check_every).
+/// Timers go by a clock that never jumps. The wall clock is set by operators and by NTP, and runs
+/// on while the machine is suspended. So the future reads it again, once a minute or [more
+/// often](SleepUntil::check_every).
 ///
 /// - It is never ready before the system's clock has shown the time.
-/// - After a jump or a suspension it is late by at most a minute. Otherwise it is as late as a
+/// - After a jump or a suspension it is at most a minute late. Otherwise it is as late as a
 ///   [`Sleep`]. A clock that NTP slews moves by some milliseconds in that minute.
-/// - A time that has passed is ready at the first poll. Once ready, it stays ready, also if the
+/// - A time that has passed is ready at the first poll. Once ready, it stays ready, even if the
 ///   clock is set back.
 ///
-/// Under a paused clock it takes as long as it is to that time at the call. A test of a schedule
-/// gives it [a clock of its own](SleepUntil::with_clock).
+/// Under a paused clock it takes the time that was left at the call. A test of a schedule gives it
+/// [a clock of its own](SleepUntil::with_clock).
 ///
 /// For a time of day in a time zone, see [the
 /// recipe](crate::docs::recipes#a-job-at-nine-each-morning).
@@ -66,9 +66,8 @@ const MINUTE: Duration = Duration::from_secs(60);
 pub struct SleepUntil {
     time: SystemTime,
     check_every: Duration,
-    /// In place of the system's.
+    /// Replaces the system's, for a test.
     clock: Option<Box<dyn Fn() -> WallClock + Send + Sync>>,
-    /// Read in the call that made it.
     begun: WallClock,
     /// Until the clock is read again. `None` before the first poll.
     sleep: Option<Sleep>,
@@ -76,14 +75,14 @@ pub struct SleepUntil {
 }
 
 impl SleepUntil {
-    /// How late it may be after a jump or a suspension, in place of a minute. The future wakes its
-    /// task that often. A setting holds from the next check on.
+    /// Sets how late it may be after a jump or a suspension, in place of a minute. The future wakes
+    /// its task that often. The setting holds from the next check on.
     pub fn check_every(mut self, period: Duration) -> SleepUntil {
         self.check_every = period;
         self
     }
 
-    /// With another clock, for a test. Each call returns a reading of both clocks.
+    /// Replaces the clock, for a test. Each call of `clock` returns a reading of both clocks.
     ///
     /// ```
     /// # use std::time::SystemTime;
@@ -124,10 +123,9 @@ impl SleepUntil {
     }
 }
 
-/// Whether the clock of the timers is paused, or was once paused. Then the system's does not go
-/// with it.
+/// Whether the clock of the timers is or was paused, and so differs from the system's.
 fn is_virtual() -> bool {
-    // A clock that stands may happen to show the system's time once, but not twice.
+    // A stopped clock may happen to show the system's time once, but not twice.
     let is_off = || {
         let before = std::time::Instant::now();
         let shown = Instant::now().into_std();
@@ -157,7 +155,7 @@ impl Future for SleepUntil {
     }
 }
 
-/// It is terminated once it was ready.
+/// Terminated once it was ready.
 impl FusedFuture for SleepUntil {
     fn is_terminated(&self) -> bool {
         self.has_ended
