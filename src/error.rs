@@ -41,7 +41,7 @@ impl fmt::Display for Elapsed {
 
 impl std::error::Error for Elapsed {}
 
-/// For a program that moves here step by step: `?` converts the error of a timeout of tokio's.
+/// For step-by-step migration: `?` converts the error of a tokio timeout.
 impl From<tokio::time::error::Elapsed> for Elapsed {
     fn from(_: tokio::time::error::Elapsed) -> Elapsed {
         Elapsed(())
@@ -59,7 +59,7 @@ impl From<Elapsed> for std::io::Error {
 ///
 /// It was cancelled through a handle, unless a method below returns `true`.
 ///
-/// Converts into a [`std::io::Error`], so that `?` passes both on, this and that of a socket.
+/// Converts into a [`std::io::Error`], so that `?` serves both this error and that of a socket.
 ///
 /// ```
 /// # use std::io;
@@ -89,7 +89,6 @@ impl Cancelled {
     pub(crate) const DRAINED: Cancelled = Cancelled(Cause::Drained);
     pub(crate) const SHUTDOWN: Cancelled = Cancelled(Cause::Shutdown);
 
-    /// For a deadline's word.
     pub(crate) fn to_bits(self) -> u64 {
         self.0 as u64
     }
@@ -143,8 +142,8 @@ impl From<Cancelled> for std::io::Error {
     }
 }
 
-/// A map rejected an insert, and gives back the key of a [`DeadlineMap`](crate::DeadlineMap), or
-/// the key and the value of a [`DelayMap`](crate::DelayMap).
+/// A map rejected an insert. Returns the key of a [`DeadlineMap`](crate::DeadlineMap), or the key
+/// and the value of a [`DelayMap`](crate::DelayMap).
 ///
 /// ```
 /// # use tickwheel::{DelayMap, Duration, Timer, error::InsertError};
@@ -160,15 +159,15 @@ impl From<Cancelled> for std::io::Error {
 pub enum InsertError<T> {
     /// The map is closed.
     Closed(T),
-    /// The key is new, and the map holds as many as its limit allows.
+    /// The key is new, and the map is at its limit.
     AtCapacity(T),
 }
 
-/// The methods and traits of an error that gives back what was not inserted, whatever that is.
+/// The methods and traits of an error that returns the rejected key or pair.
 macro_rules! gives_back {
     ($error:ident: $($variant:ident, $text:expr;)*) => {
         impl<T> $error<T> {
-            /// What was not inserted.
+            /// The key, or key and value, that was not inserted.
             pub fn into_inner(self) -> T {
                 match self {
                     $($error::$variant(back))|* => back,
@@ -207,16 +206,16 @@ gives_back! {
     AtCapacity, AT_CAPACITY;
 }
 
-/// A map rejected an `insert_if_absent`, and gives back what [`InsertError`] does. See the example
-/// of [`DelayMap::insert_if_absent`](crate::DelayMap::insert_if_absent).
+/// A map rejected an `insert_if_absent`. Returns the same as [`InsertError`]. See the example of
+/// [`DelayMap::insert_if_absent`](crate::DelayMap::insert_if_absent).
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InsertIfAbsentError<T> {
-    /// The key is in the map. What is under it stays as it is.
+    /// The key is in the map. Its entry is unchanged.
     Occupied(T),
     /// The map is closed.
     Closed(T),
-    /// The key is new, and the map holds as many as its limit allows.
+    /// The key is new, and the map is at its limit.
     AtCapacity(T),
 }
 
@@ -236,8 +235,8 @@ gives_back! {
     AtCapacity, AT_CAPACITY;
 }
 
-/// [`Expirations::try_recv`](crate::Expirations::try_recv) found no value. It has the names of
-/// tokio's own, and is exhaustive as that is, so a `match` moves here by a change of `use`.
+/// [`Expirations::try_recv`](crate::Expirations::try_recv) found no value. Names and exhaustiveness
+/// are those of tokio's own, so a `match` moves here by a change of `use`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TryRecvError {
     /// No value is due now. One may become due later.
@@ -266,19 +265,19 @@ pub enum BuildError {
     ZeroTick,
     /// The tick is shorter than a millisecond.
     TickTooShort {
-        /// The length that was asked for.
+        /// The requested length.
         tick: Duration,
     },
     /// The tick is longer than an hour.
     TickTooLong {
-        /// The length that was asked for.
+        /// The requested length.
         tick: Duration,
     },
     /// The number of shards is zero.
     ZeroShards,
     /// There are more than 1,024 shards.
     TooManyShards {
-        /// The number that was asked for.
+        /// The requested number.
         shards: usize,
     },
     /// [`build`](crate::timer::Builder::build) was called outside a tokio runtime.

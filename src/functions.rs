@@ -1,10 +1,9 @@
 //! The functions at the crate's root: tokio's names, on the current runtime's own timer.
 //!
-//! Looking that timer up changes a count that all threads of the runtime share. So a call on a
+//! Looking that timer up writes a count that all threads of the runtime share. So a call on a
 //! thread that drives a runtime only notes the deadline, and the poll that arms looks the timer up.
 //!
-//! Invariant: a timeout whose future is ready at once, and a sleep that is never polled, read and
-//! write nothing that threads share.
+//! Invariant: a ready timeout and a sleep that is never polled touch no shared memory.
 
 use std::future::{Future, IntoFuture};
 use std::time::Duration;
@@ -20,9 +19,8 @@ use crate::timer::local;
 
 /// Waits until `duration` has passed, on the current runtime's own timer.
 ///
-/// It behaves as [`tokio::time::sleep`] does. Zero waits for the next line of tokio's grid, a
-/// millisecond at most, and a duration that is too long to be counted saturates. See [`Sleep`] for
-/// its guarantees.
+/// It behaves like [`tokio::time::sleep`]. Zero waits for the next line of tokio's grid, at most a
+/// millisecond, and an excessive duration saturates. See [`Sleep`] for its guarantees.
 ///
 /// # Panics
 ///
@@ -45,8 +43,8 @@ pub fn sleep(duration: Duration) -> Sleep {
 
 /// Waits until `deadline`, on the current runtime's own timer.
 ///
-/// It behaves as [`tokio::time::sleep_until`] does: a deadline that has passed is ready at the
-/// first poll. It panics as [`sleep`] does.
+/// It behaves like [`tokio::time::sleep_until`]: a deadline that has passed is ready at the first
+/// poll. It panics as [`sleep`] does.
 #[track_caller]
 #[inline]
 pub fn sleep_until(deadline: Instant) -> Sleep {
@@ -59,14 +57,14 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 /// Bounds the time of a future, on the current runtime's own timer.
 ///
 /// It returns the output of the future, or [`Elapsed`](crate::error::Elapsed) if the future is not
-/// ready in time. It behaves as [`tokio::time::timeout`] does: the time counts from the call, and a
+/// ready in time. It behaves like [`tokio::time::timeout`]: the time counts from the call, and a
 /// ready future wins over a deadline that has passed. A future that is ready at the first poll arms
 /// nothing and looks up no timer. See [`Timeout`] for the rest.
 ///
 /// In a task, the first poll that finds the future pending looks the timer up. So a timeout that
-/// was moved to another runtime before that uses that runtime's timer (tokio's would not), and a
-/// thread without a runtime uses [`Timer::global`](crate::Timer::global). The deadline stays the
-/// same instant. If one of the two clocks is paused, that instant may come much later or earlier.
+/// was moved to another runtime before that uses that runtime's timer, unlike tokio's, and a thread
+/// without a runtime uses [`Timer::global`](crate::Timer::global). The deadline stays the same
+/// instant. If one of the two clocks is paused, that instant may come much later or earlier.
 ///
 /// # Panics
 ///
@@ -86,7 +84,7 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
     Timeout::new(timeout_after(duration), future.into_future())
 }
 
-/// As [`timeout`], until an instant, as [`tokio::time::timeout_at`].
+/// Like [`timeout`], until an instant, as [`tokio::time::timeout_at`].
 #[track_caller]
 #[inline]
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
@@ -95,7 +93,7 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 
 /// Ticks with a period, first at once, on the current runtime's own timer.
 ///
-/// It behaves as [`tokio::time::interval`] does. See [`Interval`] for an example.
+/// It behaves like [`tokio::time::interval`]. See [`Interval`] for an example.
 ///
 /// # Panics
 ///
@@ -106,19 +104,18 @@ pub fn interval(period: Duration) -> Interval {
     Interval::new(sleep_until(Instant::now()), period)
 }
 
-/// As [`interval`], first at `start`, as [`tokio::time::interval_at`].
+/// Like [`interval`], first at `start`, as [`tokio::time::interval_at`].
 #[track_caller]
 pub fn interval_at(start: Instant, period: Duration) -> Interval {
     assert_period(period);
     Interval::new(sleep_until(start), period)
 }
 
-/// Bounds a future and every timeout of this crate that is made within it, on the current
-/// runtime's own timer.
+/// Bounds a future and every timeout made within it, on the current runtime's own timer.
 ///
 /// It returns the output of the future, or [`Elapsed`](crate::error::Elapsed) if the future is not
 /// ready before `deadline`, an instant of the clock that [`Instant::now`] reads where the scope is
-/// polled. See [`Scope`] for an example and for what it bounds. It panics as [`sleep`] does.
+/// polled. See [`Scope`] for an example and its exact bounds. It panics as [`sleep`] does.
 #[track_caller]
 #[inline]
 pub fn scope<F: IntoFuture>(deadline: Instant, future: F) -> Scope<F::IntoFuture> {
@@ -138,7 +135,7 @@ pub fn scope<F: IntoFuture>(deadline: Instant, future: F) -> Scope<F::IntoFuture
 /// # });
 /// ```
 pub trait FutureExt: Future {
-    /// As [`tickwheel::timeout`](crate::timeout()).
+    /// Like [`tickwheel::timeout`](crate::timeout()).
     #[track_caller]
     #[inline]
     fn timeout(self, duration: Duration) -> Timeout<Self>
@@ -148,7 +145,7 @@ pub trait FutureExt: Future {
         Timeout::new(timeout_after(duration), self)
     }
 
-    /// As [`tickwheel::timeout_at`](crate::timeout_at()).
+    /// Like [`tickwheel::timeout_at`](crate::timeout_at()).
     #[track_caller]
     #[inline]
     fn timeout_at(self, deadline: Instant) -> Timeout<Self>
@@ -161,8 +158,8 @@ pub trait FutureExt: Future {
 
 impl<F: Future + ?Sized> FutureExt for F {}
 
-/// The deadline of what finds its timer when it arms. `None` off the threads that drive a runtime,
-/// where a failing look-up has to panic at the caller's line, and for what overflows.
+/// The deadline of a future that finds its timer when it arms. `None` if it overflows, and on
+/// threads that drive no runtime, where a failing look-up has to panic at the caller's line.
 #[inline(always)]
 #[track_caller]
 fn noted_deadline(duration: Duration) -> Option<Instant> {
@@ -184,7 +181,7 @@ fn attached_sleep(duration: Duration) -> Sleep {
     Sleep::after(local::shard(), duration)
 }
 
-/// The sleep of a timeout. Where a scope may be open, the timer has to be known for its limit.
+/// The sleep of a timeout. Where a scope may be open, its limit requires the timer at once.
 #[inline(always)] // So that the compiler makes the sleep where it stays.
 #[track_caller]
 fn timeout_after(duration: Duration) -> Sleep {

@@ -1,8 +1,8 @@
-//! What a timer and a map report of themselves: [`Metrics`] and [`DelayMapMetrics`], counts of
-//! their work, and [`Snapshot`], the contents of every level.
+//! The state that a timer and a map expose: [`Metrics`] and [`DelayMapMetrics`], counts of their
+//! work, and [`Snapshot`], the contents of every level.
 
 // Invariants: `armed` is the sum of `pending`, `fired` and `disarmed`, because each shard is read
-// at one moment, under its lock. Everything here is a copy, so reading it touches no timer.
+// at one moment, under its lock. All data here is copied, so reading it touches no timer.
 
 use std::fmt;
 use std::sync::Arc;
@@ -41,17 +41,17 @@ pub struct Metrics {
     pub fired: u64,
     /// Timers that were removed before the driver fired them.
     pub disarmed: u64,
-    /// Expiries that were put off because of a reset, which is itself not counted, to stay fast.
+    /// Expiries that a reset has postponed. Resets themselves are not counted, to stay fast.
     pub rescheduled: u64,
     /// How often the alarm woke the driver.
     pub wake_ups: u64,
     /// How often the driver was late by more than 50 ms plus one tick, because the process was
-    /// stopped or the runtime's time driver was blocked. Its own work does not count. A clock that
-    /// is or was paused has no stalls.
+    /// stopped or the runtime's time driver was blocked. Its own work does not count. A paused
+    /// clock has none.
     pub stalls: u64,
     /// The total length of all stalls.
     pub stalled: Duration,
-    /// Deadlines that passed during a stall, or soon after it, and were given its grace
+    /// Deadlines that passed during a stall, or soon after it, and got its grace
     /// ([`Builder::stall_grace`](crate::timer::Builder::stall_grace)).
     pub spared: u64,
     fired_within: [u64; 16],
@@ -99,9 +99,9 @@ impl Metrics {
     /// How many timers fired at most 1, 2, 4 .. 32,768 ms late: the cumulative buckets of a
     /// histogram (Prometheus `le`), with `fired` as the last one.
     ///
-    /// A timer is late from its due, or from when it was armed if that was later, to the batch of
-    /// wake-ups that it is in. If it was armed and due during a stall, it is late from its due. The
-    /// rounding to a tick and the time of other wakers in the batch do not count.
+    /// Lateness counts from a timer's due, or from its arming if that was later, to its batch of
+    /// wake-ups. A timer that was armed and due during a stall counts from its due. The rounding to
+    /// a tick and the time of other wakers in the batch do not count.
     ///
     /// ```
     /// # use tickwheel::{Duration, Timer};
@@ -119,8 +119,8 @@ impl Metrics {
 
 /// Counts of a map's values: [`DelayMap::metrics`](crate::DelayMap::metrics).
 ///
-/// The values of a [`DelayMap`](crate::DelayMap) are no timers of its [`Timer`](crate::Timer): the
-/// [`Metrics`] of that count one timer, of the map's stream.
+/// The values of a [`DelayMap`](crate::DelayMap) are no timers of its [`Timer`](crate::Timer),
+/// whose [`Metrics`] count one timer, of the map's stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(::serde::Serialize, ::serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(default))]
@@ -128,18 +128,17 @@ impl Metrics {
 pub struct DelayMapMetrics {
     /// Values that are in the map now, due or not.
     pub len: usize,
-    /// Values that were ever inserted, also in the place of another.
+    /// Values that were ever inserted, including replacements.
     pub inserted: u64,
-    /// Values that came out of the stream. If `len` grows and this does not, no consumer takes
-    /// them.
+    /// Values that came out of the stream. If only `len` grows, no consumer takes them.
     pub expired: u64,
 }
 
 /// The contents of every level of a timer's wheels: [`Timer::snapshot`](crate::Timer::snapshot).
 ///
 /// Its [`Display`](fmt::Display) is a heading and, for each level of all shards together, a line
-/// and a row of its slots, from the present one to the last that holds a timer. Any version may
-/// change the text.
+/// and a row of its slots, from the present one to the last occupied one. The text may change in
+/// any version.
 ///
 /// | in a row | timers in the slot |
 /// |---|---|
@@ -170,25 +169,20 @@ pub struct DelayMapMetrics {
 /// ```
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot {
-    /// The tick at which it was taken.
     now: u64,
-    /// The length of a tick.
     tick: Duration,
     shards: usize,
-    /// Timers that were due when they were armed. They fire at the next turn.
+    /// Timers that were due when they were armed, and fire at the next turn.
     overdue: usize,
-    /// Those that any shard had, the finest first.
     levels: Vec<Level>,
 }
 
-/// One level of all shards.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Level {
-    /// The time that one slot covers.
     slot_width: Duration,
     /// The number of timers in each slot, from the slot of the snapshot's tick on.
     slots: Vec<usize>,
-    /// Timers in slots whose time has passed. The driver has not come to them yet.
+    /// Timers in slots whose time has passed, which the driver has yet to visit.
     late: usize,
 }
 
@@ -304,7 +298,6 @@ mod tests {
         }
     }
 
-    /// A level with as many timers in these slots.
     fn level<const N: usize>(taken: [(usize, usize); N]) -> Vec<usize> {
         let mut level = vec![0; 128];
         for (slot, timers) in taken {
@@ -315,7 +308,7 @@ mod tests {
 
     #[test]
     fn a_row_for_each_level_is_of_all_shards_and_begins_at_now() {
-        // Now lies behind two slots of the first shard, and at the last turn of the others.
+        // Now lies after two slots of the first shard, and at the last turn of the others.
         let shards = [
             counts(
                 vec![
@@ -367,7 +360,6 @@ level 1: 6 timers in 2 of 128 slots of 640ms, at most 3 in a slot
         assert_eq!(shown(129, 128), [(0, Some(126)), (0, None), (0, Some(7))]);
         assert_eq!(shown(129, 127), [(1, None), (0, None), (0, Some(7))]);
         assert_eq!(shown(8 << 12, 127), [(1, None), (0, None), (1, None)]);
-        // The wheel was turned after the clock was read.
         assert_eq!(shown(127, 129), [(0, Some(126)), (0, None), (0, Some(7))]);
         let top = vec![level([(1, 1)]); 12];
         let snapshot = Snapshot::new(u64::MAX, MS, [counts(top, 0, u64::MAX)].into_iter());

@@ -1,17 +1,15 @@
-//! What a timer reports: its counts beside those of its shards, and its events of `tracing`. It
-//! also wakes wakers, because a panic in one is user code that is contained and reported.
+//! The reports of a timer: its counts beside those of its shards, and its `tracing` events. Wakers
+//! are woken here too, because a panic in one is user code to be contained and reported.
 //!
 //! | event | level | fields |
 //! |---|---|---|
 //! | `the driver was stalled` | `WARN` | `timer`; `late_ms`: how long the driver was held up |
 //! | `a waker panicked` | `ERROR` | `timer` |
 //!
-//! `timer` is the timer's name, if it has one. The target is `tickwheel`. There are no spans, and
-//! arming, resetting and disarming report nothing. Without the feature `tracing` there are no
-//! events.
+//! `timer` is the timer's name, if any. The target is `tickwheel`. There are no spans, and arming,
+//! resetting and disarming report nothing. Without the feature `tracing` there are no events.
 //!
-//! Invariant: the caller holds no lock. No panic of a waker or of a subscriber, which are both user
-//! code, comes out of these functions.
+//! Invariant: the caller holds no lock. Panics of wakers and subscribers stay within.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -39,14 +37,13 @@ impl Reporter {
         self.name.as_ref()
     }
 
-    /// Wakes and drops each waker, also after a panic in one of them.
+    /// Wakes and drops each waker, even after a panic in one of them.
     pub(crate) fn wake_all(&self, wakers: &mut Vec<Waker>) {
         for waker in wakers.drain(..) {
             self.wake(waker);
         }
     }
 
-    /// Wakes and drops a waker, and contains its panic.
     pub(crate) fn wake(&self, waker: Waker) {
         if contain(|| waker.wake()) {
             return;
@@ -63,7 +60,6 @@ impl Reporter {
         self.waker_panics.load(Ordering::Relaxed)
     }
 
-    /// Reports that the driver was stalled, on the system's clock.
     #[cfg_attr(not(feature = "tracing"), allow(unused_variables))]
     pub(crate) fn driver_was_stalled(&self, late: Duration) {
         #[cfg(feature = "tracing")]
@@ -79,7 +75,6 @@ impl Reporter {
         });
     }
 
-    /// A map has rejected an insert.
     #[cold]
     pub(crate) fn count_rejected_insert(&self) {
         self.rejected_inserts.fetch_add(1, Ordering::Relaxed);
@@ -96,7 +91,7 @@ pub(crate) fn contain(code: impl FnOnce()) -> bool {
     let Err(payload) = catch_unwind(AssertUnwindSafe(code)) else {
         return true;
     };
-    // Dropping a payload may panic. Forget the payload of that panic.
+    // Dropping a payload may panic too. Then forget the new payload.
     if let Err(another) = catch_unwind(AssertUnwindSafe(|| drop(payload))) {
         std::mem::forget(another);
     }
@@ -109,7 +104,7 @@ mod tests {
     use std::task::Wake;
     use tokio_test::task;
 
-    /// Panics when it is woken, and its payload panics when it is dropped, and so does that one's.
+    /// Panics when woken; its payload panics when dropped, and so does that one's.
     struct Panicking;
 
     impl Wake for Panicking {

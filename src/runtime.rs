@@ -1,6 +1,5 @@
-//! What the crate needs of tokio beside its timers and its clock: one place to import it from. A
-//! port to another runtime replaces what is named here, `driver::tokio_alarm`, and the two clocks
-//! in `time`.
+//! The crate's imports from tokio, beside its timers and its clock. A port to another runtime
+//! replaces these names, `driver::tokio_alarm`, and the two clocks in `time`.
 //!
 //! | what | for |
 //! |---|---|
@@ -8,7 +7,7 @@
 //! | [`RuntimeFlavor`] | whether the clock of a runtime can be paused |
 //! | [`worker_index`], [`TELLS_WORKERS`], [`try_id`], [`TaskId`] | which worker a thread is, and which task it runs |
 //! | [`JoinHandle`] | learning that a runtime drops its tasks |
-//! | [`coop`] | the budget of a task, which a timer that makes progress takes from |
+//! | [`coop`] | the budget of a task, charged by a timer that makes progress |
 //!
 //! Invariant: nothing here is part of the crate's own mechanism.
 
@@ -16,18 +15,15 @@ pub(crate) use tokio::runtime::{Handle, Id, RuntimeFlavor, TryCurrentError};
 pub(crate) use tokio::task::{Id as TaskId, JoinHandle, coop, try_id};
 pub(crate) use worker::{TELLS_WORKERS, index as worker_index};
 
-/// tokio tells from 1.54 on which worker a thread is. Its older releases with long-term support do
-/// not. A glob import within a block shadows the function that stands in, as `clock::pausable`
-/// explains.
+/// tokio reports from 1.54 on which worker a thread is; its older LTS releases do not. A glob
+/// import within a block shadows the stand-in function, as `clock::pausable` explains.
 mod worker {
-    /// Whether tokio tells it.
     pub(crate) const TELLS_WORKERS: bool = {
         #[allow(unused_imports)] // Without the function nothing of it is used.
         use tokio::runtime::*;
         is_told(&worker_index)
     };
 
-    /// The worker that the calling thread is, if tokio tells that.
     #[inline(always)]
     pub(crate) fn index() -> Option<usize> {
         #[allow(unused_imports)]

@@ -2,9 +2,8 @@
 //! `tokio_util::time::DelayQueue` by [`DelayQueue`].
 //!
 //! A type that sleeps is this crate's, on the current runtime's own timer. A type that only names
-//! or measures time is tokio's. See the
-//! [guide](crate::docs::migration#what-changing-a-use-does-not-cover) for types of other crates
-//! that hold tokio's timers.
+//! or measures time is tokio's. For types of other crates that hold tokio's timers, see the
+//! [guide](crate::docs::migration#what-changing-a-use-does-not-cover).
 //!
 //! ```
 //! use tickwheel::time::{self, Duration, Instant}; // was: use tokio::time::{self, Duration, Instant};
