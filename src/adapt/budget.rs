@@ -1,6 +1,6 @@
 //! Use of the task's cooperative budget, so that a ready poll wins over a deadline.
 //!
-//! An adapter polls its inner value first, and a deadline only where that has to wait. But a task
+//! An adapter polls its inner value first, and a deadline only if that has to wait. But a task
 //! without budget gets [`Pending`](Poll::Pending) from tokio's I/O and channels without a try, and
 //! many futures in one task, such as a `FuturesUnordered`, share a budget. Hence:
 //!
@@ -17,7 +17,7 @@ use std::task::{Context, Poll};
 
 use tokio::task::coop;
 
-/// Ready if the inner poll, which is pending, had a budget. If not, the task is woken to try again.
+/// Ready if the pending inner poll had a budget. If not, the task is woken to try again.
 #[inline]
 pub(super) fn poll_tried(had_budget: bool, cx: &mut Context<'_>) -> Poll<()> {
     if had_budget {
@@ -26,7 +26,6 @@ pub(super) fn poll_tried(had_budget: bool, cx: &mut Context<'_>) -> Poll<()> {
     coop::poll_proceed(cx).map(drop)
 }
 
-/// Polls a deadline outside of the budget.
 pub(super) fn poll_unconstrained<T>(
     cx: &mut Context<'_>,
     poll: impl FnMut(&mut Context<'_>) -> Poll<T>,

@@ -1,7 +1,7 @@
 //! A timeout for HTTP bodies: [`TimeoutBody`], idle between frames, and total.
 //!
-//! - The idle time runs only while the body has to be waited for. A client that reads slowly is not
-//!   the body's fault.
+//! - The idle time runs only while the body has to be waited for, so a slow client costs the body
+//!   no time.
 //! - The inner body is polled first, so a body that ends in time ends well. If the task had no
 //!   budget for that poll, no time is checked.
 //! - Once the inner body has ended or failed, nothing is armed, and it is not polled again.
@@ -31,17 +31,17 @@ pin_project! {
     ///   the body is polled and has no frame, so the time between polls does not count. A ready
     ///   frame wins.
     /// - [`total_timeout`](TimeoutBody::total_timeout) bounds the whole body, even if a frame is
-    ///   always ready: a frame that comes after this time is dropped. The end of the body wins.
+    ///   always ready: later frames are dropped. The end of the body wins.
     ///
-    /// Zero lets only those frames pass that are ready at once, and a total of zero none.
+    /// A timeout of zero lets only frames pass that are ready at once, and a total of zero none.
     /// [`Duration::MAX`] never times out.
     ///
-    /// [`Error`] says which time was over, and wraps the errors of the inner body. After an error
-    /// the body is at its end. Under hyper the peer sees a body that is cut off: a closed
+    /// [`Error`] names the time that was over, and wraps the errors of the inner body. After an
+    /// error the body has ended. Under hyper the peer sees a body that is cut off: a closed
     /// connection in HTTP/1, a reset stream in HTTP/2.
     ///
     /// It keeps no frame, so it is as cancel safe as the inner body. Dropping a wait for a frame
-    /// does not end its idle time: the next wait has what is left, and the next frame ends it.
+    /// does not end its idle time: the next wait has the time left, and the next frame ends it.
     ///
     /// A ready frame costs one clock reading if there is a total timeout. A wait takes two short
     /// locks of the timer's shard for the idle timeout, and each poll that has to wait one for each
@@ -75,7 +75,7 @@ impl<B> TimeoutBody<B> {
         TimeoutBody::new_on(&Timer::current(), body)
     }
 
-    /// As [`new`](TimeoutBody::new), on this timer.
+    /// Like [`new`](TimeoutBody::new), on this timer.
     pub fn new_on(timer: &Timer, body: B) -> TimeoutBody<B> {
         TimeoutBody {
             body,

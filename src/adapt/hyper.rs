@@ -16,13 +16,13 @@
 //! moves that sleep in place: no allocation, one lock of a shard, and none while it is unarmed.
 //!
 //! hyper compares the instants of `now` with those that it passes to `sleep_until` and `reset`, so
-//! all three go by the timer's clock. While its runtime runs, a sleep that hyper finds elapsed has
-//! a deadline that `now` has passed.
+//! all three go by the timer's clock. While its runtime runs, the deadline of an elapsed sleep is
+//! no later than `now`.
 //!
 //! # When the timer's runtime has shut down
 //!
 //! A connection may outlive the runtime that drives its timer. hyper's trait has no error for that,
-//! and a panic would end the connection. So each sleep continues for the time that is left on
+//! and a panic would end the connection. So each sleep continues for the time left on
 //! [`Timer::global`], on the system's clock.
 //!
 //! ```
@@ -53,13 +53,13 @@ impl rt::Timer for Timer {
         Box::pin(LastingSleep(Timer::sleep_until(self, deadline.into())))
     }
 
-    /// As [`Timer::now`]: in a paused runtime the paused time.
+    /// Like [`Timer::now`]: in a paused runtime the paused time.
     fn now(&self) -> Instant {
         Timer::now(self).into_std()
     }
 
-    /// Moves a sleep of this crate in place, on the timer that it is on. Replaces a sleep of any
-    /// other type by one of this timer.
+    /// Moves a sleep of this crate in place, on its own timer. Replaces a sleep of any other type
+    /// by one of this timer.
     fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, new_deadline: Instant) {
         let left = new_deadline.saturating_duration_since(rt::Timer::now(self));
         if let Some(mut own) = sleep.as_mut().downcast_mut_pin::<LastingSleep>() {

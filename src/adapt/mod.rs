@@ -1,6 +1,6 @@
-//! The adapters: this crate's timers behind the traits that other crates ask for.
+//! The adapters: this crate's timers behind the traits of other crates.
 //!
-//! Invariant: an adapter, behind the feature of its name, uses only what is public, and no module
+//! Invariant: an adapter, behind the feature of its name, uses only public items, and no module
 //! below knows of it.
 
 #[cfg(any(

@@ -3,8 +3,8 @@
 //! The semantics are those of tokio-stream's `StreamExt::timeout`, `StreamExt::throttle` and
 //! `wrappers::IntervalStream`.
 //!
-//! `.throttle(..)` is ambiguous where tokio-stream's `StreamExt` is imported too. Name the trait
-//! there: `tickwheel::stream::StreamExt::throttle(stream, duration)`.
+//! If tokio-stream's `StreamExt` is imported too, `.throttle(..)` is ambiguous. Name the trait
+//! then: `tickwheel::stream::StreamExt::throttle(stream, duration)`.
 //!
 //! None of these panics when the timer's runtime has shut down.
 
@@ -23,7 +23,7 @@ use crate::error::Elapsed;
 use crate::future::access::access_within;
 use crate::{Interval, Sleep, Timer};
 
-/// A longer pause, 146 years, exceeds what a timer counts.
+/// A longer pause, 146 years, exceeds the range of a timer.
 const LONGEST_PAUSE: Duration = Duration::from_secs(146 * 365 * 24 * 60 * 60);
 
 /// Methods for every [`Stream`].
@@ -85,7 +85,7 @@ pin_project! {
     ///   takes. (tokio-stream's `timeout_repeating` reports again and again.)
     /// - **Gaps.** The first begins at the construction, each later one with an item. The end of
     ///   the stream ends the last one.
-    /// - **A ready item wins**, also over a gap that is over.
+    /// - **A ready item wins**, even over a gap that is over.
     /// - **Fused**: the inner stream is not polled after its end.
     /// - **Zero** reports each item that is not ready at once. [`Duration::MAX`] reports none.
     /// - **When the timer's runtime has shut down**, a stream that waits in another runtime yields
@@ -108,7 +108,7 @@ pin_project! {
 }
 
 impl<S> IdleTimeout<S> {
-    /// As [`StreamExt::idle_timeout`](StreamExt::idle_timeout), on this timer.
+    /// Like [`StreamExt::idle_timeout`](StreamExt::idle_timeout), on this timer.
     pub fn new_on(timer: &Timer, stream: S, timeout: Duration) -> IdleTimeout<S> {
         IdleTimeout {
             stream,
@@ -133,7 +133,7 @@ impl<S: Stream> Stream for IdleTimeout<S> {
         let had_budget = coop::has_budget_remaining();
         if let Poll::Ready(item) = this.stream.poll_next(cx) {
             *this.is_at_end = item.is_none();
-            // A gap that is armed is disarmed here, and the new one is armed when it waits.
+            // This disarms an armed gap. The new one is armed when it waits.
             let timer = this.timer.as_ref().filter(|_| item.is_some());
             *this.gap = timer.map(|timer| timer.sleep(*this.timeout));
             return Poll::Ready(item.map(Ok));
@@ -150,7 +150,7 @@ impl<S: Stream> Stream for IdleTimeout<S> {
         Poll::Ready(Some(Err(Elapsed::new())))
     }
 
-    /// Between two items, and before the first and after the last one, there may be an [`Elapsed`].
+    /// An [`Elapsed`] may come between two items, before the first and after the last one.
     fn size_hint(&self) -> (usize, Option<usize>) {
         if self.is_at_end {
             return (0, Some(0));
@@ -171,7 +171,7 @@ impl<S: Stream> FusedStream for IdleTimeout<S> {
     }
 }
 
-/// The ticks of an [`Interval`] as a [`Stream`] of the instants that they were scheduled for.
+/// The ticks of an [`Interval`] as a [`Stream`] of their scheduled instants.
 ///
 /// It ends only if the timer's runtime has shut down while another runtime polls it. Dropping
 /// `next()` loses no tick.
@@ -245,8 +245,8 @@ pin_project! {
     /// A stream that pauses after each item: [`StreamExt::throttle`](StreamExt::throttle).
     ///
     /// The pause begins when an item is yielded. During it the inner stream is not polled, so its
-    /// end comes after the pause too. Zero pauses nothing. A pause longer than 146 years, such as
-    /// [`Duration::MAX`], never ends. It is fused if the inner stream is.
+    /// end comes after the pause too. A pause longer than 146 years, such as [`Duration::MAX`],
+    /// never ends. It is fused if the inner stream is.
     ///
     /// Dropping `next()` loses no item, and the pause goes on. When the timer's runtime has shut
     /// down, items pass without a pause.
@@ -263,7 +263,7 @@ pin_project! {
 }
 
 impl<S> Throttle<S> {
-    /// As [`StreamExt::throttle`](StreamExt::throttle), on this timer.
+    /// Like [`StreamExt::throttle`](StreamExt::throttle), on this timer.
     pub fn new_on(timer: &Timer, stream: S, duration: Duration) -> Throttle<S> {
         Throttle {
             stream,

@@ -1,4 +1,4 @@
-//! The timeout of one operation that waits: a sleep that is armed only while it does.
+//! The timeout of one operation that waits: a sleep that is armed only during the wait.
 //!
 //! Invariants:
 //!
@@ -8,7 +8,7 @@
 //!   that waits.
 //! - A timeout that is set counts from the next poll. If an operation waits, its task is woken and
 //!   polls at once. If that operation was dropped, which cannot be seen here, the next one has the
-//!   whole of it from its own first poll.
+//!   whole timeout from its own first poll.
 
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
@@ -21,9 +21,8 @@ use crate::{Sleep, Timer};
 pub(super) struct WaitTimeout {
     timer: Timer,
     timeout: Option<Duration>,
-    /// The task of the operation that waits.
     waiting: Option<Waker>,
-    /// There is one while an operation waits and has a timeout.
+    /// Present while an operation waits and has a timeout.
     sleep: Option<Sleep>,
 }
 
@@ -42,7 +41,7 @@ impl WaitTimeout {
         self.timeout
     }
 
-    /// The next poll that has to wait has the whole of it. The task of an operation that waits is
+    /// The next poll that has to wait has the whole timeout. The task of a waiting operation is
     /// woken for that.
     pub(super) fn set_timeout(&mut self, timeout: Option<Duration>) {
         self.timeout = timeout;
@@ -70,7 +69,6 @@ impl WaitTimeout {
         Poll::Ready(end)
     }
 
-    /// The operation has ended.
     #[inline]
     pub(super) fn stop(&mut self) {
         self.waiting = None;

@@ -1,5 +1,5 @@
-//! The deadline of an [`IdleTimeout`](super::IdleTimeout), and which direction its expiry was
-//! reported to.
+//! The deadline of an [`IdleTimeout`](super::IdleTimeout), and the direction to which its expiry
+//! was reported.
 //!
 //! Two tasks may poll one stream, as the halves of `tokio::io::split`, and share the deadline. A
 //! deadline wakes one waker. So each direction polls it with the waker of [`Waiters`], which wakes
@@ -24,18 +24,18 @@
 //!   moved, or the next poll that has to wait, restarts the deadline, for a goodbye.
 //! - *Cancelled*: every poll that has to wait fails, until the deadline is restarted.
 //!
-//! A byte that is moved in either direction clears a pending error, and so does a restart. It must
-//! not stay for ever: the operation that waited may have been dropped, and a later one would fail
-//! for an idle time that ended long before. A poll that has to wait clears nothing: a direction
-//! that gets the error and waits again at once would always come first. A reset through the handle
-//! clears nothing, because only the timer knows of it.
+//! A byte moved in either direction clears a pending error, and so does a restart. It must not stay
+//! for ever: the operation that waited may have been dropped, and a later one would fail for an
+//! idle time that ended long before. A poll that has to wait clears nothing: a direction that gets
+//! the error and waits again at once would always come first. A reset through the handle clears
+//! nothing, because only the timer knows of it.
 //!
 //! Invariants:
 //!
 //! - While the deadline is pending and `is_registered`, its timer holds the waker of `Waiters`. So
 //!   a poll that has to wait polls the deadline again only if that waker was woken.
-//! - A waiting direction has its waker in `Waiters`, or was woken since it put it there, or since
-//!   it was polled without a budget.
+//! - A waiting direction has its waker in `Waiters`, or was woken since it stored it there, or
+//!   since it was polled without a budget.
 //! - An expiry is reported to a direction at most once, and never after a byte was moved.
 //!
 //! Orders that could go wrong, and why they do not:
@@ -64,7 +64,6 @@ pub(super) struct Idle {
     deadline: Deadline,
     handle: ResetHandle,
     waiters: Arc<Waiters>,
-    /// The waker of `waiters`, made once.
     waker: Waker,
     is_registered: bool,
     is_reported: bool,
@@ -72,13 +71,12 @@ pub(super) struct Idle {
     waits: [Wait; 2],
 }
 
-/// The state of a direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wait {
     /// Its last poll did not have to wait, or it got the error.
     No,
     Waits,
-    /// It waited when the expiry was reported to the other direction. No byte was moved since then.
+    /// It waited when the expiry was reported to the other direction, and no byte was moved since.
     HasPendingError,
 }
 
@@ -108,7 +106,7 @@ impl Idle {
         self.forgive(Direction::Write);
     }
 
-    /// The direction waits on, if it has a pending error.
+    /// Turns a pending error of the direction into a plain wait.
     #[inline]
     fn forgive(&mut self, direction: Direction) {
         let wait = &mut self.waits[direction as usize];
@@ -117,16 +115,16 @@ impl Idle {
         }
     }
 
-    /// The task of each direction that waits was woken when the deadline came to its end. It
-    /// registers again when it polls.
+    /// The end of the deadline woke the task of each waiting direction, which registers again when
+    /// it polls.
     fn start_anew(&mut self) {
         self.deadline.restart();
         self.is_registered = false;
         self.is_reported = false;
     }
 
-    /// The end of every poll of the I/O. `had_budget` says whether the task had a budget
-    /// before it, and `has_moved` whether a result moved a byte.
+    /// Ends every poll of the I/O. `had_budget`: whether the task had a budget before it.
+    /// `has_moved`: whether a result moved a byte.
     #[inline]
     pub(super) fn after<R: Copy>(
         &mut self,
@@ -149,7 +147,6 @@ impl Idle {
         Poll::Ready(result)
     }
 
-    /// A byte was moved after the deadline had come to its end.
     #[cold]
     fn move_on(&mut self) {
         let mut cx = Context::from_waker(&self.waker);
@@ -167,7 +164,7 @@ impl Idle {
     ) -> Poll<io::Error> {
         let wait = &mut self.waits[direction as usize];
         if poll_tried(had_budget, cx).is_pending() {
-            // It waits like any other and keeps its pending error, but it was not tried yet.
+            // It waits and keeps its pending error, but it was not tried yet.
             if *wait == Wait::No {
                 *wait = Wait::Waits;
             }
@@ -212,7 +209,6 @@ impl Idle {
     }
 }
 
-/// I/O that had to wait may have used the task's budget up.
 fn poll_deadline(deadline: &mut Deadline, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
     poll_unconstrained(cx, |cx| Pin::new(&mut *deadline).poll(cx))
 }

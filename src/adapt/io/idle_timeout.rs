@@ -1,7 +1,7 @@
 //! The [`IdleTimeout`]: one idle deadline for both directions of a stream.
 //!
-//! Invariant: each poll polls the stream first, and gives what it was given to [`Idle::after`].
-//! That alone knows the deadline.
+//! Invariant: each poll polls the stream first, and passes its arguments to [`Idle::after`], which
+//! alone knows the deadline.
 
 use std::io;
 use std::io::IoSlice;
@@ -32,11 +32,10 @@ pin_project! {
     /// - **Only bytes count.** The end of the stream, an error, an empty write, a flush and a
     ///   shutdown push nothing back.
     /// - **Nothing hangs.** Every read, write, flush or shutdown that has to wait fails when the
-    ///   deadline expires, in both halves of [`tokio::io::split`], also in two tasks.
-    /// - **Never early**, and late as a [`Deadline`](crate::Deadline) is. A stall does not count:
-    ///   a process that resumes first reads the bytes that arrived meanwhile.
-    /// - **Zero** lets only those operations pass that do not wait. [`Duration::MAX`] never times
-    ///   out.
+    ///   deadline expires, in both halves of [`tokio::io::split`], even in two tasks.
+    /// - **Never early**, and late as a [`Deadline`](crate::Deadline) is. A stall does not count: a
+    ///   process that resumes first reads the bytes that arrived meanwhile.
+    /// - **Zero** lets only operations pass that do not wait. [`Duration::MAX`] never times out.
     ///
     /// # Where to put it
     ///
@@ -44,9 +43,9 @@ pin_project! {
     ///   one side wrapped, [`copy_bidirectional`](tokio::io::copy_bidirectional) may wait for the
     ///   other one alone, such as when this side has sent its end, and then it waits for ever.
     /// - **Not around the connections of a server whose answers take longer.** No byte moves while
-    ///   hyper or axum waits for a handler, so the answer is cut off. There make the timeout longer
-    ///   than the longest answer, or bound the heads and the bodies instead: `header_read_timeout`
-    ///   of hyper, and `http_body::TimeoutBody`.
+    ///   hyper or axum waits for a handler, so the answer is cut off. Make the timeout longer than
+    ///   the longest answer, or bound the heads and the bodies instead: `header_read_timeout` of
+    ///   hyper, and `http_body::TimeoutBody`.
     ///
     /// # After the time is over
     ///
@@ -106,7 +105,7 @@ impl<T> IdleTimeout<T> {
         IdleTimeout::new_on(&Timer::current(), stream, timeout)
     }
 
-    /// As [`new`](IdleTimeout::new), on this timer, which saves a look-up.
+    /// Like [`new`](IdleTimeout::new), on this timer, which saves a look-up.
     pub fn new_on(timer: &Timer, stream: T, timeout: Duration) -> IdleTimeout<T> {
         IdleTimeout {
             stream,
@@ -114,32 +113,31 @@ impl<T> IdleTimeout<T> {
         }
     }
 
-    /// A handle to the deadline, for any task: [what its calls do](IdleTimeout#the-handle).
+    /// A handle to the deadline, for any task: [the effect of its calls](IdleTimeout#the-handle).
     pub fn handle(&self) -> ResetHandle {
         self.idle.handle().clone()
     }
 
     /// Changes the timeout, which counts from the next byte moved.
     ///
-    /// If the present deadline lies beyond the new timeout from now, it moves there. Otherwise it
-    /// stays. So a shorter timeout works at once, and it gives a stream that was silent its whole
-    /// time. A deadline that has expired stays so until the next byte moved, or a
-    /// [`restart`](IdleTimeout::restart).
+    /// A present deadline beyond the new timeout from now moves there; any other stays. So a
+    /// shorter timeout takes effect at once, and gives a silent stream its whole time. A deadline
+    /// that has expired stays so until the next byte moved, or a [`restart`](IdleTimeout::restart).
     pub fn set_timeout(&self, timeout: Duration) {
         self.idle.handle().set_timeout(timeout);
     }
 
-    /// Restarts the deadline: the whole timeout counts from now on.
+    /// Restarts the deadline: the whole timeout counts from now.
     ///
-    /// It clears an expiry that was not reported yet, and undoes a [`cancel`](ResetHandle::cancel).
-    /// After the timer's runtime has shut down it does nothing.
+    /// This clears an expiry that was not reported yet, and undoes a
+    /// [`cancel`](ResetHandle::cancel). After the timer's runtime has shut down it does nothing.
     pub fn restart(&mut self) {
         self.idle.restart();
     }
 
     access_within!(pinned stream: T);
 
-    /// Polls the stream, and then the deadline. `has_moved` says whether a result moved a byte.
+    /// Polls the stream, and then the deadline. `has_moved`: whether a result moved a byte.
     #[inline]
     fn poll_io<R: Copy>(
         self: Pin<&mut Self>,

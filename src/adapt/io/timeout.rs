@@ -31,12 +31,12 @@ pin_project! {
     /// - **The I/O is polled first.** Ready I/O wins, even when the time is over.
     /// - **Armed only while it waits.** An operation that does not wait costs nothing. A timeout of
     ///   zero lets only such operations pass. [`Duration::MAX`] never times out.
-    /// - **Each operation has the whole time**, also after one that timed out, as with a blocking
+    /// - **Each operation has the whole time**, even after one that timed out, as with a blocking
     ///   socket.
-    /// - **A flush and a shutdown are writes**, and time out as a write does.
+    /// - **A flush and a shutdown are writes**, and time out like one.
     /// - **Dropping a read or a write that waits** does not end its time, because a stream cannot
-    ///   see the drop. The next operation of that direction has what is left. After the timeout was
-    ///   set, it has the whole from its own start.
+    ///   see the drop. The next operation of that direction has the time left. After the timeout
+    ///   was set, it has the whole from its own start.
     /// - **Setting a timeout while an operation waits** bounds that operation, in full from then
     ///   on. Its task is woken, because only a poll can arm the timer.
     ///
@@ -65,7 +65,7 @@ pin_project! {
     }
 }
 
-/// Polls the I/O. If that has to wait, polls the timeout too.
+/// Polls the I/O, and the timeout too if that has to wait.
 #[inline]
 fn bounded<R>(
     timeout: &mut WaitTimeout,
@@ -91,7 +91,7 @@ impl<S> TimeoutStream<S> {
         TimeoutStream::new_on(&Timer::current(), stream)
     }
 
-    /// As [`new`](TimeoutStream::new), on this timer.
+    /// Like [`new`](TimeoutStream::new), on this timer.
     pub fn new_on(timer: &Timer, stream: S) -> TimeoutStream<S> {
         TimeoutStream {
             stream,
@@ -103,7 +103,6 @@ impl<S> TimeoutStream<S> {
     access_within!(pinned stream: S);
 }
 
-/// The methods of one direction's timeout.
 macro_rules! timeout_methods {
     ($direction:ident: $get:ident, $set:ident, $set_pinned:ident) => {
         impl<S> TimeoutStream<S> {
@@ -112,13 +111,13 @@ macro_rules! timeout_methods {
                 self.$direction.timeout()
             }
 
-            /// Changes the timeout. The next operation has the whole of it. The task of an
-            /// operation that waits is woken, and it has the whole from that poll on.
+            /// Changes the timeout, which the next operation has in full. The task of a waiting
+            /// operation is woken, and has it in full from that poll on.
             pub fn $set(&mut self, timeout: Option<Duration>) {
                 self.$direction.set_timeout(timeout);
             }
 
-            /// The same, for what is pinned.
+            /// The same, pinned.
             pub fn $set_pinned(self: Pin<&mut Self>, timeout: Option<Duration>) {
                 self.project().$direction.set_timeout(timeout);
             }

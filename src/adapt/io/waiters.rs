@@ -1,10 +1,10 @@
-//! The tasks that wait for the two directions of an [`IdleTimeout`](super::IdleTimeout), of which a
-//! deadline that wakes one waker has to wake both.
+//! The tasks that wait for the two directions of an [`IdleTimeout`](super::IdleTimeout). A deadline
+//! wakes one waker, which has to wake both tasks.
 //!
 //! Invariants:
 //!
-//! - After a wake-up each task that was registered is woken, or the poll that registered it since
-//!   then is told. `tests/loom` has the model.
+//! - After a wake-up each registered task is woken, or the poll that registered it since then is
+//!   told. `tests/loom` has the model.
 //! - No waker is cloned, woken or dropped under the lock, because a waker is user code and may come
 //!   back here.
 //!
@@ -12,8 +12,8 @@
 //!
 //! - *The deadline wakes after a poll has registered and taken `woken`.* The wake finds that poll's
 //!   waker, and leaves `woken` for the next poll.
-//! - *The deadline wakes while a poll registers another waker than before.* It says so in `woken`
-//!   before it wakes any, and the poll takes that in the step in which it leaves its waker.
+//! - *The deadline wakes while a poll registers another waker than before.* It sets `woken` before
+//!   it wakes any task, and the poll takes that in the step in which it leaves its waker.
 
 use std::sync::Arc;
 use std::task::{Wake, Waker};
@@ -21,7 +21,7 @@ use std::task::{Wake, Waker};
 use crate::report::contain;
 use crate::sync::{Mutex, lock};
 
-/// Which way bytes go. Flushing and shutting down belong to writing.
+/// The direction of bytes. Flushing and shutting down belong to writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     Read,
@@ -51,7 +51,7 @@ struct WaitersState {
 }
 
 impl Waiters {
-    /// Keeps the waker of the task that waits in a direction. Returns whether the deadline has
+    /// Stores the waker of the task that waits in a direction. Returns whether the deadline has
     /// woken since a direction was registered last.
     pub(crate) fn register(&self, direction: Direction, waker: &Waker) -> bool {
         let mut state = lock(&self.state);
@@ -69,7 +69,6 @@ impl Waiters {
         woken
     }
 
-    /// Wakes whoever waits in a direction.
     pub(crate) fn wake(&self, direction: Direction) {
         let waker = lock(&self.state).wakers[direction as usize].take();
         if let Some(waker) = waker {

@@ -1,6 +1,6 @@
 //! The `grpc-timeout` header: read by a server, written by a client.
 //!
-//! Invariant: a header that is written never promises more time than is left.
+//! Invariant: a written header never promises more time than is left.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -19,7 +19,7 @@ use crate::remaining;
 
 const GRPC_TIMEOUT: HeaderName = HeaderName::from_static("grpc-timeout");
 
-/// The most digits that a header has, and the greatest number with that many.
+/// The most digits of a header, and the greatest number with that many.
 const DIGITS: usize = 8;
 const GREATEST: u128 = 99_999_999;
 
@@ -34,10 +34,10 @@ const UNITS: [(u8, u64); 6] = [
 ];
 
 /// The time that the caller waits, by the `grpc-timeout` header of its request: up to eight digits
-/// and a unit, `H`, `M`, `S`, `m`, `u` or `n`, from hours to nanoseconds. `None` if there is none,
-/// or it is malformed. Of several, the shortest counts.
+/// and a unit, `H`, `M`, `S`, `m`, `u` or `n`, from hours to nanoseconds. `None` if it is missing
+/// or malformed. Of several, the shortest counts.
 ///
-/// Give it to [`TimeoutLayer::per_request`](super::TimeoutLayer::per_request), or call it in a
+/// Pass it to [`TimeoutLayer::per_request`](super::TimeoutLayer::per_request), or call it in a
 /// closure there.
 ///
 /// ```
@@ -50,7 +50,6 @@ pub fn grpc_timeout<B>(request: &Request<B>) -> Option<Duration> {
     shortest(request.headers()).map(|(timeout, _)| timeout)
 }
 
-/// The well-formed header with the shortest time.
 fn shortest(headers: &HeaderMap) -> Option<(Duration, &HeaderValue)> {
     let headers = headers.get_all(GRPC_TIMEOUT).into_iter();
     let well_formed = headers.filter_map(|header| Some((read(header)?, header)));
@@ -68,7 +67,7 @@ fn read(header: &HeaderValue) -> Option<Duration> {
     Duration::from_nanos(*nanos).checked_mul(number)
 }
 
-/// The header for what is left, in the finest unit that has room for it, rounded down.
+/// The header for the time left, in the finest unit with room for it, rounded down.
 fn written(left: Duration) -> HeaderValue {
     let nanos = left.as_nanos();
     let numbers = UNITS.map(|(unit, length)| (unit, nanos / u128::from(length)));
@@ -78,8 +77,8 @@ fn written(left: Duration) -> HeaderValue {
     HeaderValue::try_from(text).expect("digits and a letter are a header's text")
 }
 
-/// Puts a [`GrpcTimeout`] around a client. Place it outside of layers that call the client in
-/// another task, such as tower's `Buffer`.
+/// Wraps a client in a [`GrpcTimeout`]. Place it outside of layers that call the client in another
+/// task, such as tower's `Buffer`.
 #[derive(Clone, Copy, Debug, Default)]
 #[must_use = "a layer does nothing until a service is given to it"]
 pub struct GrpcTimeoutLayer(());
@@ -102,21 +101,21 @@ impl<S> Layer<S> for GrpcTimeoutLayer {
 /// A client that passes on the deadline of the [`scope`](crate::scope) in which it is called:
 /// [`GrpcTimeoutLayer`].
 ///
-/// - It writes what is [`remaining`] into the `grpc-timeout` header, rounded down. A shorter header
-///   of the request stays. Where no scope is open, the request passes unchanged.
+/// - It writes the [`remaining`] time into the `grpc-timeout` header, rounded down. A shorter
+///   header of the request stays. Where no scope is open, the request passes unchanged.
 /// - A scope is open only in the task that polls it. `Buffer` calls its inner service in another
 ///   task, so a `GrpcTimeout` within a `Buffer` sends no header, and one around it does.
 ///   `SpawnReady` only waits in another task, so one within it sends the header.
 /// - It does not bound the call. The scope does.
-/// - Where nothing is left it is ready at once, without asking the inner service, and the next call
+/// - If no time is left it is ready at once, without asking the inner service, and the next call
 ///   fails, even outside of the scope.
 /// - If the scope ends between `poll_ready` and `call`, the inner service stays reserved until the
 ///   next call, as with every service that is made ready and not called.
 ///
 /// # Errors
 ///
-/// A boxed [`Elapsed`](crate::error::Elapsed) if nothing is left; the inner service is not called.
-/// Else the inner service's own error, boxed.
+/// A boxed [`Elapsed`](crate::error::Elapsed) if no time is left, without calling the inner
+/// service. Otherwise the inner service's own error, boxed.
 ///
 /// ```
 /// use http::{Request, Response};
@@ -194,7 +193,7 @@ pin_project! {
     #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct GrpcResponseFuture<F> {
-        // None if nothing was left.
+        // None if no time was left.
         #[pin]
         call: Option<F>,
     }

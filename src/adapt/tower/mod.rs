@@ -6,7 +6,7 @@
 //! | [`TimeoutLayer::per_request`] | a server | a timeout that the request decides; the call is a [`scope`](crate::scope) |
 //! | [`GrpcTimeoutLayer`] | a client | passes the scope's deadline on in the `grpc-timeout` header |
 //!
-//! Readiness is passed through, and a call goes to the very instance that was ready.
+//! Readiness passes through, and a call goes to the very instance that was ready.
 //!
 //! A call that is not answered in time fails with a boxed [`Elapsed`](crate::error::Elapsed).
 //! [`TimeoutLayer::on_elapsed`] answers it instead, and keeps the service's error type. axum
@@ -19,7 +19,7 @@
 //!     .on_elapsed(|_| Ok(Status::deadline_exceeded("the deadline has passed").into_http()));
 //! ```
 //!
-//! Each call looks up the current runtime's own timer, unless `with_timer` was given one. When the
+//! Each call looks up the current runtime's own timer, unless `with_timer` was called. When the
 //! runtime of that timer has shut down, a call that waits fails with a boxed
 //! [`Cancelled`](crate::error::Cancelled), or is answered by the closure.
 //!

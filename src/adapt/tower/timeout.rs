@@ -20,7 +20,7 @@ use crate::error::{Cancelled, Elapsed};
 use crate::future::access::access_within;
 use crate::{Instant, Scope, Timer};
 
-/// Puts a [`Timeout`] around a service.
+/// Wraps a service in a [`Timeout`].
 ///
 /// `B` is the timeout, or the closure of [`per_request`](TimeoutLayer::per_request): a [`Bound`].
 /// `A` is the closure of [`on_elapsed`](TimeoutLayer::on_elapsed), or nothing: an [`Answer`].
@@ -34,7 +34,7 @@ pub struct TimeoutLayer<B = Duration, A = ()> {
 
 impl TimeoutLayer {
     /// Bounds each call by `timeout`, which counts from the call. It opens no
-    /// [`scope`](crate::scope), and ends with an open one at the latest.
+    /// [`scope`](crate::scope), and ends no later than an open one.
     pub const fn new(timeout: Duration) -> TimeoutLayer {
         TimeoutLayer {
             bound: timeout,
@@ -43,12 +43,12 @@ impl TimeoutLayer {
         }
     }
 
-    /// Bounds each call by what `timeout` reads in its request, if it returns `Some`.
+    /// Bounds each call by the result of `timeout` for its request, if that is `Some`.
     ///
     /// The call is a [`scope`](crate::scope), from the service's `call` until its future is ready.
     /// So the bound holds for the calls within it too, and [`remaining`](crate::remaining) returns
-    /// what is left. [`grpc_timeout`](super::grpc_timeout) reads a gRPC header. A closure names the
-    /// type of the request:
+    /// the time left. [`grpc_timeout`](super::grpc_timeout) reads a gRPC header. A closure names
+    /// the type of the request:
     ///
     /// ```
     /// # use tickwheel::{Duration, tower::TimeoutLayer};
@@ -71,9 +71,8 @@ impl TimeoutLayer {
 
 impl<B, A> TimeoutLayer<B, A> {
     /// Answers a call that took too long, in the service's own types. The service keeps its error
-    /// type, and its own errors pass through.
-    ///
-    /// It also answers a call that waits when the timer's runtime shuts down.
+    /// type, and its own errors pass through. A call that waits when the timer's runtime shuts down
+    /// is answered too.
     ///
     /// ```
     /// # use tickwheel::{Duration, tower::TimeoutLayer};
@@ -127,7 +126,7 @@ impl<S, B: Clone, A: Clone> Layer<S> for TimeoutLayer<B, A> {
 ///
 /// # Errors
 ///
-/// A boxed [`Elapsed`] if a call took too long, else the service's own error, boxed. A boxed
+/// A boxed [`Elapsed`] if a call took too long, otherwise the service's own error, boxed. A boxed
 /// [`Cancelled`](crate::error::Cancelled) if the timer's runtime shuts down while the call waits in
 /// another runtime. With [`on_elapsed`](TimeoutLayer::on_elapsed) the closure answers instead of
 /// both.
@@ -179,8 +178,8 @@ where
         self.inner.poll_ready(cx).map_err(A::error)
     }
 
-    // The call may be large, so it is moved as seldom as possible: each kind is made in a function
-    // of its own. The clone, which is user code, comes before it.
+    // A call may be large, so it is moved as seldom as possible: each kind is made in a function of
+    // its own. The clone, which is user code, comes first.
     #[inline]
     fn call(&mut self, request: Request) -> Self::Future {
         let answer = self.layer.answer.clone();
@@ -275,9 +274,9 @@ mod sealed {
     }
 }
 
-/// What bounds a call: one duration for all, or what a closure reads in the request.
+/// The bound of a call: one duration for all, or the result of a closure for the request.
 ///
-/// It is the bound of a function that takes any [`TimeoutLayer`]. No other type can implement it.
+/// For functions that take any [`TimeoutLayer`]. No other type can implement it.
 ///
 /// ```
 /// # use tickwheel::tower::{Answer, Bound, Timeout, TimeoutLayer};
@@ -320,8 +319,8 @@ where
     }
 }
 
-/// The result of a call that was not answered in time: a boxed error for `()`, or what a closure
-/// returns. A function that takes any [`TimeoutLayer`] names it: [`Bound`]. No other type can
+/// The result of a call that was not answered in time: a boxed error for `()`, or the result of a
+/// closure. For functions that take any [`TimeoutLayer`], like [`Bound`]. No other type can
 /// implement it.
 pub trait Answer<Response, Error>: sealed::Answer<Response, Error> {
     /// The error of the service with the timeout.
@@ -407,10 +406,9 @@ where
     }
 }
 
-/// The time of a call alone. The call is beside it and not within, because it may be large.
+/// The time of a call alone. The call lies beside it, because it may be large.
 type Time = crate::Timeout<Pending<Infallible>>;
 
-/// As `try_poll` of a timeout around the call.
 fn poll_in_time<F: Future>(
     call: Pin<&mut F>,
     time: &mut Option<Time>,
