@@ -4,7 +4,7 @@
 //! Give [`Timer::current`] of the runtime that serves the connections to each builder.
 //! [`Timer::global`] serves executors that are not tokio's.
 //!
-//! | builder | what it times |
+//! | builder | times |
 //! |---|---|
 //! | `hyper::server::conn::http1::Builder::timer` | `header_read_timeout` |
 //! | `hyper::server::conn::http2::Builder::timer` | `keep_alive_interval`, `keep_alive_timeout` |

@@ -1,4 +1,5 @@
-//! tokio's grid: the instants at which its time driver fires. They lie a millisecond apart.
+//! tokio's grid: the instants, a millisecond apart, at which its time driver fires. It begins with
+//! the runtime.
 //!
 //! A timer's ticks begin on that grid. So a deadline is rounded up once, and under a paused clock
 //! the instants are tokio's own, even when the clock stands between two whole milliseconds.

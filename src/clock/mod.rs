@@ -109,7 +109,7 @@ impl Clock {
     }
 
     /// Whether the clock is or was paused, and so is not the system's. Plain threads learn it from
-    /// others.
+    /// the runtime's.
     pub(crate) fn is_virtual(&self) -> bool {
         if !self.is_pausable() {
             return false;

@@ -61,7 +61,7 @@ pub(crate) struct Stalls {
     /// The tick since which due timers have waited for the driver. Written only by a turn, or by a
     /// thread that holds the alarm's lock while there is none.
     waits_since: AtomicTick,
-    /// In their order, those that have moved a deadline which may still be pending.
+    /// Stalls that have moved a deadline that may still be pending, in their order.
     recent: Mutex<Vec<Stall>>,
     /// When the last stall that gave a grace ended.
     last_end: AtomicU64,

@@ -19,8 +19,8 @@
 //! - *A thread arms something while a turn is made.* It leaves the alarm alone, because the turn
 //!   reads the next expiries before it ends (see `clock::next_check`).
 //! - *tokio wakes the alarm's waker on the thread that sets the alarm.* A reset to the past does,
-//!   and a poll may. That thread holds the lock, so the waker recognises the thread and does not
-//!   take it. A flag for all threads would swallow the firing of another one.
+//!   and a poll may. The waker recognises that thread, which holds the lock, and does not lock
+//!   again. A flag for all threads would swallow the firing of another one.
 //! - *Foreign code runs on the thread that sets the alarm*: a panic hook as the runtime ends, or a
 //!   subscriber of tokio's own tracing. It may arm something on this timer. The request is noted,
 //!   and the thread sets the alarm once more after it has released the lock.

@@ -15,7 +15,7 @@
 //!   after one was taken out, with no user code in between. So no panic costs a permit.
 //! - An entry has a `KeyedDeadline` from before it is inserted. If a panic drops that, it takes the
 //!   entry out.
-//! - A look-up is the only code of a key that runs under a part's lock, and it changes nothing.
+//! - A key's own code runs under a part's lock only in a look-up, which changes nothing.
 //!
 //! Orders that could go wrong, and why they do not:
 //!

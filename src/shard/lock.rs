@@ -1,6 +1,6 @@
 //! The lock of a shard, and the proof that it is held.
 //!
-//! The next expiry and the words of deadlines lie beside the lock. Calls that need it take a
+//! The next expiry and the words of deadlines lie beside the lock. Calls that need the lock take a
 //! [`LockHeld`].
 //!
 //! Invariant: a `LockHeld` comes from a guard alone, and cannot outlive it. So a call without any

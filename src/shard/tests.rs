@@ -1,4 +1,4 @@
-//! What a shard promises beside others, at moments that a run of a whole timer seldom meets.
+//! The promises of a shard beside others, at moments that a whole timer seldom meets.
 
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Poll, Waker};

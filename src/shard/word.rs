@@ -33,7 +33,7 @@
 //! - **W4. Two resets, the older one last.** A reset never replaces a later due by an earlier one.
 //!   The later one covers the older one, whose answer `true` holds.
 //! - **W5. A handle reads the key while the driver fires the timer.** Both hold the lock. A stale
-//!   key finds none.
+//!   key finds no timer.
 //! - **W6. A timeout that is set after the end.** A reset loads a pending word, the deadline
 //!   expires, and then a shorter timeout is set, which the reset reads. By that timeout the due
 //!   need not move. So a reset that moves nothing loads the word again, and finds the end.

@@ -1,4 +1,4 @@
-//! The unit tests of the wheel, and what they share.
+//! The unit tests of the wheel, and their helpers.
 //!
 //! Invariant: a test that holds its wheel in [`Printed`] prints the wheel when it fails.
 
@@ -75,7 +75,7 @@ impl<T> Drop for Printed<T> {
     }
 }
 
-/// The dues of what an advance yields.
+/// The dues that an advance yields.
 fn dues<T>(fired: impl Iterator<Item = (u64, T)>) -> Vec<u64> {
     fired.map(|(due, _)| due).collect()
 }

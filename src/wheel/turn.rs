@@ -17,8 +17,8 @@
 //!
 //! Timers armed for that slot meanwhile go to the finer level at once, at the back. Cascading
 //! timers go to the front. So ties keep their order, and a slot may be left half emptied at any
-//! time. A slot of few waits for its time, and a crowded one as long as it can: many timers will be
-//! gone.
+//! time. A slot of few waits for its time, and a crowded one as long as it can: many of its timers
+//! will be gone.
 //!
 //! An owner that sleeps between turns must wake in time for that. So the next turn is that of the
 //! first crowded slot, if it comes before the earliest due. An insert that makes a slot crowded
@@ -185,7 +185,7 @@ impl<T> Wheel<T> {
     }
 
     /// The tick from which a coarse slot is emptied ahead of its time. It leaves twice the turns
-    /// needed, if the slot fits into the finer level by then. `None` for few timers.
+    /// needed, but at most a rotation of the finer level. `None` for few timers.
     fn early_from(&self, level: usize, number: u64) -> Option<u64> {
         let timers = self.levels[level].slot(slot_of_number(number)).len();
         if timers <= FEW {

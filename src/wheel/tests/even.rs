@@ -1,4 +1,4 @@
-//! How much work a single turn does beside what is due.
+//! How much work a single turn does beside firing.
 //!
 //! Invariant: a turn of a wheel that is turned at each tick touches a bounded number of timers
 //! beside those that fire, however many there are.
@@ -11,8 +11,8 @@ use super::*;
 /// to fire it: itself and its neighbours, several times.
 const TOUCHED: usize = 12;
 
-/// Turns the wheel at each tick up to `last`, and lets `refill` put in what it likes for what has
-/// fired. Returns how many nodes a turn touched at most beside those of what it fired.
+/// Turns the wheel at each tick up to `last`, and lets `refill` replace the fired timers. Returns
+/// the most nodes that a turn touched beside those that it fired.
 fn most_touched(
     wheel: &mut Wheel<()>,
     last: u64,
@@ -36,14 +36,14 @@ fn most_touched(
     most
 }
 
-/// The bound: what is cascaded ahead of its time, and a slot of few of each level.
+/// The bound: timers that cascade ahead of their time, and a slot of few of each level.
 fn bound(wheel: &Wheel<()>) -> usize {
     (EARLY + FEW * wheel.levels()) * TOUCHED
 }
 
 #[test]
 fn a_turn_touches_a_bounded_number_at_any_load() {
-    // A wheel that is kept full, at loads up to what all turns together can cascade.
+    // A wheel that is kept full, at loads up to the limit of all turns together.
     for (many, span) in [
         (100, 300_u64),
         (10_000, 10_000),
@@ -181,7 +181,7 @@ fn a_wheel_that_is_turned_only_when_it_has_to_be_is_even_too() {
         let (first, span) = (random.u64(200..100_000), random.u64(100..20_000));
         let many = random.u64(..(span * EARLY as u64 / 4).min(20_000));
         for round in 0.. {
-            // The owner knows of an insert what `turn_for` says, and of the rest what it was told.
+            // The owner knows only `turn_for` of an insert, and otherwise its last `next_turn`.
             for _ in 0..if round == 0 { many } else { 0 } {
                 let due = wheel.now() + first + random.u64(..span);
                 wheel.insert(due, ());

@@ -131,7 +131,7 @@ fn no_operation_touches_more_with_a_million_timers() {
     let mut random = fastrand::Rng::with_seed(1);
     let mut wheel = Wheel::new();
     let mut keys = Vec::new();
-    // Newest first, oldest first, and in random order. What has fired is stale.
+    // Newest first, oldest first, and in random order. Fired timers are stale.
     for order in 0..3 {
         while wheel.len() < 1_000_000 {
             let due = wheel.now() + random.u64(..200_000);
@@ -167,7 +167,7 @@ fn a_segment_of_large_values_that_is_given_back_is_used_again() {
     let mut wheel = Wheel::new();
     let mut keys = Vec::new();
     for round in 0..3 {
-        // One more than fit into the segments that are full.
+        // Until one more is left than fits into full segments.
         while keys.len() % PLACES != 1 || keys.len() < (round + 1) * PLACES {
             let value = [keys.len(); 8_192 / size_of::<usize>()];
             keys.push(wheel.insert(100, value));

@@ -1,6 +1,6 @@
 //! Random operations on the wheel and on a `BTreeMap`, with the invariants checked after each.
 //!
-//! Invariant: whatever the operations are, the wheel fires, finds and counts what the map does.
+//! Invariant: after any operations, the wheel fires, finds and counts the same as the map.
 
 use std::collections::BTreeMap;
 
