@@ -1,4 +1,4 @@
-//! The alarm of a runtime's timer: its driver's only tokio timer.
+//! The alarm of a runtime's timer: its driver's tokio timer.
 //!
 //! The alarm is a [`tokio::time::Sleep`] in no task. Its waker makes the turn where tokio's own
 //! timers fire. A thread that arms something earlier resets it.
@@ -17,8 +17,8 @@
 //! # The end
 //!
 //! A sleep of a living runtime never elapses before its instant. So if the alarm has elapsed while
-//! the instant of its last reset lies ahead, the time driver has ended. No other sign of the end
-//! exists. The check asks whether the sleep has elapsed, and then reads the clock, in this order.
+//! the instant of its last reset lies ahead, the time driver has ended. No other reading shows the
+//! end. The check asks whether the sleep has elapsed, and then reads the clock, in this order.
 //! Every thread that takes the alarm's lock checks first, a turn included.
 //!
 //! ```text
@@ -124,7 +124,8 @@ impl TokioAlarm {
             alarm.task = Some(task);
             return Some(alarm);
         }
-        let (end_of_time, past) = (alarm.end_of_time(), alarm.clock.long_ago());
+        let clock = &alarm.clock;
+        let (end_of_time, past) = (clock.start_of(clock.last_tick()), clock.long_ago());
         let mut sleep = Box::pin(sleep_until(end_of_time));
         alarm.linger = catch(|| Linger::of(runtime, sleep.as_mut(), past))?;
         reset(sleep.as_mut(), end_of_time)?;
@@ -167,10 +168,6 @@ impl TokioAlarm {
             linger: Linger::Not,
             task: None,
         }
-    }
-
-    fn end_of_time(&self) -> Instant {
-        self.clock.start_of(self.clock.last_tick())
     }
 }
 

@@ -177,8 +177,8 @@ impl Sleep {
         self.deadline
     }
 
-    /// Whether the sleep has elapsed: its timer has fired. After a reset, and before the next poll,
-    /// of a sleep that was ready: its deadline has passed.
+    /// Whether the sleep has elapsed: its timer has fired, or, if it was reset and not polled since
+    /// it was last ready, its deadline has passed.
     pub fn is_elapsed(&self) -> bool {
         match (&self.state, &self.shard) {
             (State::Elapsed | State::Kept { .. }, _) => true,

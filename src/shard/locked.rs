@@ -148,7 +148,7 @@ impl Locked<'_> {
 
     /// Links a timer at another tick. `false` if it has fired.
     pub(super) fn relink(&mut self, key: Key, tick: Tick) -> bool {
-        if !self.state.wheel.relink(key, tick.get()) {
+        if !self.state.wheel.reset(key, tick.get()) {
             return false;
         }
         let (shard, held) = (self.shard, self.state.held());

@@ -336,7 +336,7 @@ impl Shard {
         let has_passed = |due| end.is_some_and(|end| due <= end);
         let mut state = self.state.lock();
         let (ShardState { wheel, .. }, held) = state.split();
-        self.turned_to.close(held);
+        self.turned_to.set(Tick::NEVER, held);
         for word in wheel.values_mut().filter_map(|entry| entry.word.as_ref()) {
             let word = word.locked(held);
             if let Expiry::Later(_) = word.expire_if(has_passed) {

@@ -41,11 +41,6 @@ impl TurnedTo {
     pub(crate) fn set(&self, tick: Tick, _: LockHeld<'_>) {
         self.0.set(tick);
     }
-
-    /// Call this before the timers of the shard are taken out for ever.
-    pub(crate) fn close(&self, held: LockHeld<'_>) {
-        self.set(Tick::NEVER, held);
-    }
 }
 
 /// The identity of a timer's waker, without holding it.

@@ -83,14 +83,9 @@ impl<T> Wheel<T> {
         let node = self.nodes.get(key.index)?;
         key.is_of(node).then_some(node)
     }
-
-    #[inline]
-    pub(super) fn node_mut(&mut self, key: Key) -> Option<&mut Node<T>> {
-        let node = self.nodes.get_mut(key.index)?;
-        key.is_of(node).then_some(node)
-    }
 }
 
+/// By the index of a timer that is in the wheel.
 impl<T> Wheel<T> {
     pub(crate) fn insert_at(&mut self, due: u64, value: T) -> u32 {
         self.insert(due, value).index

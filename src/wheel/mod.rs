@@ -42,7 +42,8 @@
 //! 1. `elapsed` may jump to any tick up to the start of the earliest slot, and every timer still
 //!    lies in its right slot. Advancing over a century is one step if nothing is due.
 //! 2. Of two timers with the same due, the one armed first lies in the same level or in a coarser
-//!    one. So a cascade links it before all others of its due, and ties fire in insertion order.
+//!    one. So a cascade links each timer before all others of its due, and ties fire in insertion
+//!    order.
 //!
 //! A crowded coarse slot is emptied before its time, some timers each turn; see `turn`.
 //!
@@ -85,7 +86,7 @@ pub(crate) use turn::{Decision, Found};
 /// |---|---|
 /// | [`insert`](Wheel::insert) | O(1) |
 /// | [`remove`](Wheel::remove), [`reset`](Wheel::reset) | O(1) |
-/// | [`advance`](Wheel::advance) | the timers that fire or cascade and the slots that hold them; not the ticks passed. By one tick, at most 1,024 timers cascade ahead, or a 64th of what is due in the next 64 ticks if that is more |
+/// | [`advance`](Wheel::advance) | the timers that fire or cascade and the slots that hold them; not the ticks passed. By one tick, at most 1,024 timers cascade ahead, or a 64th of those due in the next 64 ticks if that is more |
 /// | [`pop_due`](Wheel::pop_due) | as [`advance`](Wheel::advance), for the timers that come before it |
 /// | [`next_turn`](Wheel::next_turn) | O(1) |
 /// | [`first`](Wheel::first) | O(1) if it is near, else the timers of its slot |
@@ -137,10 +138,15 @@ impl<T> Wheel<T> {
     ///
     /// Among timers of the same due it now comes last, as if just inserted.
     pub fn reset(&mut self, key: Key, due: u64) -> bool {
-        self.relink(key, due)
+        if self.get(key).is_none() {
+            return false;
+        }
+        self.relink_at(key.index(), due);
+        true
     }
 
-    /// Moves the wheel to tick `now`, and yields the due timers by due and insertion order.
+    /// Moves the wheel to tick `now`, and yields the due timers in order of due, ties in insertion
+    /// order.
     ///
     /// Each item is a due and a value. If you drop the iterator early, the next advance yields the
     /// rest. A `now` before [`Wheel::now`] counts as [`Wheel::now`].
@@ -398,7 +404,8 @@ impl<T> Wheel<T> {
     /// ```
     #[inline]
     pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
-        self.node_mut(key).map(|node| &mut node.value)
+        let node = self.nodes.get_mut(key.index())?;
+        key.is_of(node).then_some(&mut node.value)
     }
 
     /// Whether a timer is still armed: neither fired nor removed. O(1).

@@ -14,8 +14,8 @@
 //! - A bit of the bitmap is set exactly while the list of its slot is not empty.
 //!
 //! Arming and disarming are the hot path, and each is one flat function. A node is written and read
-//! in place: after a copy, a wide load would wait for the narrow stores that built the node,
-//! because a core cannot forward several narrow stores to one wide load.
+//! in place. Copying a node just built waits for its own fields, because a core cannot forward
+//! several narrow stores to one wide load.
 
 use std::collections::btree_map::Entry;
 use std::num::NonZeroU64;
@@ -93,16 +93,6 @@ impl<T> Wheel<T> {
         Some(taken)
     }
 
-    /// Moves a timer to another due. `false` if it has fired or was removed.
-    pub(crate) fn relink(&mut self, key: Key, due: u64) -> bool {
-        if self.get(key).is_none() {
-            return false;
-        }
-        self.unlink(key.index());
-        self.link(key.index(), due);
-        true
-    }
-
     /// Removes a node from its list and from the storage.
     pub(super) fn remove_node(&mut self, index: u32) -> Option<T> {
         let node = self.nodes.remove(index)?;
@@ -120,7 +110,7 @@ impl<T> Wheel<T> {
     /// slot: those with the same due were armed later.
     ///
     /// If a slot of its due on a level in between is occupied, the node goes there. Otherwise a
-    /// timer of the same due in that slot would cascade to the front of it.
+    /// timer of that slot with the same due would later cascade in front of the node.
     pub(super) fn link_first(&mut self, index: u32, from: usize) {
         let due = self.nodes[index].due;
         let (finest, slot) = self.slot_of(due);
@@ -209,7 +199,7 @@ pub(super) const FEW: usize = if cfg!(test) { 8 } else { 256 };
 /// How many levels span every `u64`.
 pub(super) const MAX_LEVELS: usize = (u64::BITS - 1).div_ceil(DIGIT_BITS) as usize;
 
-/// The slot that holds the slot with this number, counted from tick 0.
+/// The index within its level of the slot with this number, counted from tick 0.
 #[inline]
 pub(super) fn slot_of_number(number: u64) -> usize {
     number as usize & (SLOTS - 1)
