@@ -26,7 +26,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::runtime::Handle;
+use crate::runtime::{Handle, Id};
 use grid::has_come_to_line;
 use pausable::{HAS_TEST_UTIL, can_be_paused};
 use stalls::Stalls;
@@ -36,7 +36,8 @@ use tick::{Moment, Tick, TickLength};
 pub(crate) struct Clock {
     epoch: Instant,
     tick: TickLength,
-    can_be_paused: bool,
+    /// The runtime whose clock it is, if that can be paused. Otherwise it is the system's.
+    pausable: Option<Id>,
     /// Whether a thread has seen that the clock is not the system's. Never cleared.
     was_seen_virtual: AtomicBool,
     stalls: Stalls,
@@ -61,7 +62,7 @@ impl Clock {
         let clock = Clock {
             epoch,
             tick,
-            can_be_paused: handle.is_some_and(can_be_paused),
+            pausable: handle.filter(|&of| can_be_paused(of)).map(Handle::id),
             was_seen_virtual: AtomicBool::new(false),
             stalls: Stalls::new(tick, has_grace),
             ended: OnceLock::new(),
@@ -88,13 +89,20 @@ impl Clock {
     #[inline]
     pub(crate) fn is_pausable(&self) -> bool {
         // A constant, so the compiler removes the rest where there is no pausable clock.
-        HAS_TEST_UTIL && self.can_be_paused
+        HAS_TEST_UTIL && self.pausable.is_some()
+    }
+
+    /// Whether the calling thread reads this clock. Otherwise it reads that of another runtime, or
+    /// the system's where this one may be paused.
+    pub(crate) fn is_read_here(&self) -> bool {
+        !self.is_pausable()
+            || Handle::try_current().is_ok_and(|current| self.pausable == Some(current.id()))
     }
 
     /// Translates `instant` from the clock of `Instant::now()` to this one, at the same distance
     /// from now. The two differ if the caller's may be paused and this one is the system's.
     pub(crate) fn translate(&self, instant: Instant) -> Instant {
-        if !HAS_TEST_UTIL || self.can_be_paused {
+        if !HAS_TEST_UTIL || self.pausable.is_some() {
             return instant;
         }
         let before = system_now();
@@ -115,8 +123,9 @@ impl Clock {
             return false;
         }
         // Relaxed: nothing else depends on it.
-        if self.was_seen_virtual.load(Ordering::Relaxed) {
-            return true;
+        let was_seen = self.was_seen_virtual.load(Ordering::Relaxed);
+        if was_seen || !self.is_read_here() {
+            return was_seen;
         }
         // A stopped clock may happen to show the system's time once, but not twice.
         let mut last = system_now();

@@ -4,6 +4,10 @@
 //! the lock twice: when it begins, and when it reads the next expiries and sets the alarm again,
 //! but not in between.
 //!
+//! No thread waits for a thread that sets the alarm. If the lock is taken, a request is noted, also
+//! that of an alarm that has fired. The holder reads the next expiries once more after it has
+//! released the lock. If something is due by then, it sets the alarm to fire next.
+//!
 //! ```text
 //!   no turn --(the alarm fires)--> a turn is made --(it has set the alarm)--> no turn
 //!                                    |    ^  |
@@ -22,19 +26,25 @@
 //!   and a poll may. The waker recognises that thread, which holds the lock, and does not lock
 //!   again. A flag for all threads would swallow the firing of another one.
 //! - *Foreign code runs on the thread that sets the alarm*: a panic hook as the runtime ends, or a
-//!   subscriber of tokio's own tracing. It may arm something on this timer. The request is noted,
-//!   and the thread sets the alarm once more after it has released the lock.
+//!   subscriber of tokio's own tracing. It may arm something on this timer, or wait for a thread
+//!   that does. Neither waits for the lock.
+//! - *A request is noted as the holder releases the lock.* The thread notes it and then tries the
+//!   lock again. The holder releases it and then looks. Each has a sequentially consistent fence in
+//!   between, so one of the two sees the other.
 //!
 //! Invariants:
 //!
 //! - One turn is made at a time.
 //! - No user code but such foreign code runs under the lock. Wakers, events and drops follow it.
-//! - A thread that holds the lock waits for no lock of the crate.
+//! - Only a turn waits for the lock, at its end. While a turn is made, no other thread that holds
+//!   the lock sets the alarm.
 
 use std::task::Waker;
 
 use crate::clock::tick::{Moment, Tick};
-use crate::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering, lock, thread_token};
+use crate::sync::{
+    AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering, fence, lock, thread_token, try_lock,
+};
 
 /// Fires when the next turn is due.
 pub(crate) trait Alarm: Send {
@@ -47,7 +57,9 @@ pub(crate) trait Alarm: Send {
     /// Sets it to fire next after `now`. Also returns the first tick for which that is in time.
     fn set_next_round(&mut self, now: Tick) -> (SetOutcome, Tick);
 
-    fn note_fired(&mut self);
+    /// Notes that it has fired. Returns the moment that has come, where the clock of the calling
+    /// thread may be behind it.
+    fn note_fired(&mut self) -> Moment;
 
     fn has_ended(&mut self) -> bool {
         false
@@ -72,13 +84,16 @@ pub(crate) enum SetOutcome {
     /// The start of this tick has already passed.
     Passed(Tick),
     Ended,
+    /// Only the alarm's task can set it. Wake it under no lock: it leaves what it cannot do at once
+    /// to the thread that holds the lock.
+    NeedsTask,
 }
 
 pub(crate) struct AlarmLock {
     state: Mutex<AlarmState>,
     /// The token of the thread that holds the lock, or zero.
     holder: AtomicU64,
-    is_asked_within: AtomicBool,
+    is_asked: AtomicBool,
 }
 
 pub(crate) struct AlarmState {
@@ -108,30 +123,41 @@ impl AlarmLock {
                 wakers: Vec::new(),
             }),
             holder: AtomicU64::new(0),
-            is_asked_within: AtomicBool::new(false),
+            is_asked: AtomicBool::new(false),
         }
     }
 
-    /// Locks the alarm. `None` if the calling thread already holds the lock; its request is noted.
-    pub(crate) fn lock(&self) -> Option<LockedAlarm<'_>> {
-        if self.is_held_here() {
-            // Relaxed, here and for the holder: each thread reads its own writes.
-            self.is_asked_within.store(true, Ordering::Relaxed);
-            return None;
+    /// Waits for the lock. Call this where no thread sets the alarm.
+    pub(crate) fn lock(&self) -> LockedAlarm<'_> {
+        self.locked(lock(&self.state))
+    }
+
+    /// Locks the alarm. `None` if another thread or this one holds the lock. The holder will read
+    /// the next expiries once more.
+    pub(crate) fn try_lock(&self) -> Option<LockedAlarm<'_>> {
+        if let Some(state) = try_lock(&self.state) {
+            return Some(self.locked(state));
         }
-        let state = lock(&self.state);
+        // Relaxed, here and in `is_asked_again`: the fences order it.
+        self.is_asked.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        try_lock(&self.state).map(|state| self.locked(state))
+    }
+
+    fn locked<'a>(&'a self, state: MutexGuard<'a, AlarmState>) -> LockedAlarm<'a> {
+        // Relaxed: a thread compares it with its own token, and so reads its own writes.
         self.holder.store(thread_token(), Ordering::Relaxed);
-        Some(LockedAlarm { lock: self, state })
+        LockedAlarm { lock: self, state }
     }
 
     pub(crate) fn is_held_here(&self) -> bool {
         self.holder.load(Ordering::Relaxed) == thread_token()
     }
 
-    /// Returns and clears whether the holding thread has requested something.
-    pub(crate) fn was_asked_within(&self) -> bool {
-        self.is_asked_within.load(Ordering::Relaxed)
-            && self.is_asked_within.swap(false, Ordering::Relaxed)
+    /// Returns and clears whether a request was noted. Call this after the lock was released.
+    pub(crate) fn is_asked_again(&self) -> bool {
+        fence(Ordering::SeqCst);
+        self.is_asked.load(Ordering::Relaxed) && self.is_asked.swap(false, Ordering::Relaxed)
     }
 }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 use std::{io, thread};
 
 use super::alarm::{Alarm, Place, SetOutcome};
-use crate::clock::tick::Tick;
+use crate::clock::tick::{Moment, Tick};
 use crate::sync::{Condvar, Mutex, lock, unpoisoned};
 
 pub(crate) struct ThreadAlarm(Arc<AlarmTick>);
@@ -54,7 +54,9 @@ impl Alarm for ThreadAlarm {
         (self.set(now, Place::Any), now)
     }
 
-    fn note_fired(&mut self) {}
+    fn note_fired(&mut self) -> Moment {
+        Moment::EPOCH
+    }
 }
 
 pub(crate) struct AlarmTick {

@@ -191,9 +191,15 @@ impl Alarm for TokioAlarm {
         self.time_driver_ended
     }
 
-    fn note_fired(&mut self) {
+    fn note_fired(&mut self) -> Moment {
         self.is_attached = false;
         self.at = Tick::NEVER;
+        if self.clock.is_pausable() && self.sleep.is_elapsed() {
+            // A sleep of a living runtime never elapses before its instant.
+            self.clock.moment(self.instant)
+        } else {
+            Moment::EPOCH
+        }
     }
 
     fn set(&mut self, tick: Tick, place: Place) -> SetOutcome {
@@ -203,13 +209,13 @@ impl Alarm for TokioAlarm {
         if place == Place::Any && self.is_alternative_entered_here() {
             self.at = tick;
             self.is_attached = false;
-            return self.leave_to_task();
+            return SetOutcome::NeedsTask;
         }
         if tick == Tick::NEVER {
             return self.detach();
         }
         let before = self.at;
-        if self.is_attached && tick == before {
+        if self.is_attached && tick == before && !self.sleep.is_elapsed() {
             return SetOutcome::Done;
         }
         let was_set = self.clock.is_pausable() && self.is_attached && tick < before;
@@ -249,7 +255,9 @@ impl Alarm for TokioAlarm {
         };
         match next_round {
             // This thread reads a clock that is behind the runtime's.
-            SetOutcome::Passed(_) if self.clock.is_pausable() => (self.leave_to_task(), now.next()),
+            SetOutcome::Passed(_) if self.clock.is_pausable() => {
+                (SetOutcome::NeedsTask, now.next())
+            }
             SetOutcome::Passed(_) => (set, now.next()),
             other => (other, now.next()),
         }
@@ -257,14 +265,6 @@ impl Alarm for TokioAlarm {
 }
 
 impl TokioAlarm {
-    /// Leaves reading the next expiries and setting the alarm to the task.
-    fn leave_to_task(&self) -> SetOutcome {
-        if let Some(driver) = self.alarm_waker.driver.upgrade() {
-            driver.wake_alarm_task();
-        }
-        SetOutcome::Done
-    }
-
     /// Whether the calling thread is in the context of a runtime with tokio's alternative timer.
     fn is_alternative_entered_here(&self) -> bool {
         let is_entered = |task: &AlarmTask| {

@@ -13,6 +13,10 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap()
 }
 
+pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    mutex.try_lock().ok()
+}
+
 pub(crate) fn unpoisoned<G>(guard: LockResult<G>) -> G {
     guard.unwrap()
 }
