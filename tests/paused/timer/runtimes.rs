@@ -295,3 +295,35 @@ fn a_stream_on_a_runtime_that_is_gone_ends_at_once() {
     assert!(matches!(polled, Poll::Ready(None)), "{polled:?}");
     assert!(map.insert(1, (), MS).is_err());
 }
+
+/// Its time driver fires while the context of the other one is entered, whose clock is another.
+#[test]
+fn a_root_future_may_wait_within_another_runtime() {
+    let build = |paused| {
+        let mut builder = tokio::runtime::Builder::new_current_thread();
+        builder.enable_time().start_paused(paused).build().unwrap()
+    };
+    // Each of a clock that runs on its own, and of one that stands.
+    for (is_own_paused, wait) in [(true, 60_000), (false, 20)] {
+        let (own, other) = (build(is_own_paused), build(!is_own_paused));
+        let wait = Duration::from_millis(wait);
+        if !is_own_paused {
+            other.block_on(tokio::time::advance(HOUR));
+        }
+        let (begun, of_system) = (
+            own.block_on(async { Instant::now() }),
+            std::time::Instant::now(),
+        );
+        own.block_on(async {
+            let [mut sleep, mut longer] = [wait, wait + HOUR / 2].map(tickwheel::sleep);
+            assert!(poll_immediate(&mut sleep).await.is_none());
+            assert!(poll_immediate(&mut longer).await.is_none());
+            let _context = other.enter();
+            sleep.await;
+            assert!(poll_immediate(longer).await.is_none());
+        });
+        let waited = own.block_on(async { begun.elapsed() });
+        assert!(waited >= wait, "{waited:?}");
+        assert!(is_own_paused || of_system.elapsed() >= wait);
+    }
+}
