@@ -190,7 +190,7 @@ impl Driver {
     fn handle_alarm(&self) {
         // Relaxed: a count on which nothing depends.
         self.wake_ups.fetch_add(1, Ordering::Relaxed);
-        // Within the root future of a runtime the code may have entered another one. Then this thread
+        // The root future of a runtime may have entered another one. Then this thread
         // reads another clock, and only the alarm tells what the clock has come to.
         let read = |has_come: Moment| match self.clock.is_read_here() {
             true => has_come.max(self.clock.now()),
@@ -248,7 +248,8 @@ impl Driver {
         }
     }
 
-    /// Fires everything due at `now`, a batch of each shard in turn. Returns the time at the end. Work left to a task would wait in a run queue, behind tasks that are always ready.
+    /// Fires everything due at `now`, a batch of each shard in turn. Returns the time at the end.
+    /// Work left to a task would wait in a run queue, behind tasks that are always ready.
     fn fire_due(
         &self,
         shards: &[Arc<Shard>],
