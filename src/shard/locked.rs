@@ -56,7 +56,7 @@ impl Shard {
             });
         }
         let key = link(&mut state.wheel, tick, None, Some(waker));
-        let turn = turn_for(&state.wheel, tick);
+        let turn = self.turn_for(&state.wheel, tick);
         let change = self.next_expiry.lower_to(turn, state.held());
         drop(state);
         if self.notify_driver(change, tick) {
@@ -94,24 +94,32 @@ impl Shard {
     #[inline]
     fn read_again(&self, wheel: &Wheel<Entry>, held: LockHeld<'_>) -> ExpiryChange {
         if self.clock.is_pausable() {
-            self.next_expiry.defer_to(earliest_in(wheel), held)
+            self.next_expiry.defer_to(self.earliest_in(wheel), held)
         } else {
             ExpiryChange::None
         }
     }
-}
 
-/// The tick by which the driver must come for a timer at `tick`: earlier if a slot is crowded.
-#[inline]
-fn turn_for(wheel: &Wheel<Entry>, tick: Tick) -> Tick {
-    Tick::new(wheel.turn_for(tick.get()))
-}
+    /// The tick by which the driver must come for a timer at `tick`: earlier if a slot is crowded.
+    /// Virtual time stops at no such tick, where tokio's would not.
+    #[inline]
+    fn turn_for(&self, wheel: &Wheel<Entry>, tick: Tick) -> Tick {
+        if self.clock.is_pausable() {
+            tick
+        } else {
+            Tick::new(wheel.turn_for(tick.get()))
+        }
+    }
 
-pub(super) fn earliest_in(wheel: &Wheel<Entry>) -> Tick {
-    // A timer linked at `NEVER` lies in a slot of its own, which no moment comes near.
-    let earliest = wheel.next_turn().map(Tick::new);
-    let earliest = earliest.filter(|&tick| tick <= LAST_TICK);
-    earliest.unwrap_or(Tick::NEVER)
+    pub(super) fn earliest_in(&self, wheel: &Wheel<Entry>) -> Tick {
+        let earliest = match self.clock.is_pausable() {
+            true => wheel.next_due(),
+            false => wheel.next_turn(),
+        };
+        // A timer linked at `NEVER` lies in a slot of its own, which no moment comes near.
+        let earliest = earliest.map(Tick::new).filter(|&tick| tick <= LAST_TICK);
+        earliest.unwrap_or(Tick::NEVER)
+    }
 }
 
 impl Locked<'_> {
@@ -140,7 +148,7 @@ impl Locked<'_> {
     #[inline]
     pub(super) fn link(&mut self, tick: Tick, word: &Arc<Word>) -> Key {
         let key = link(&mut self.state.wheel, tick, Some(word.clone()), None);
-        let turn = turn_for(&self.state.wheel, tick);
+        let turn = self.shard.turn_for(&self.state.wheel, tick);
         self.change = self.shard.next_expiry.lower_to(turn, self.state.held());
         self.linked = tick;
         key
@@ -152,7 +160,7 @@ impl Locked<'_> {
             return false;
         }
         let (shard, held) = (self.shard, self.state.held());
-        let turn = turn_for(&self.state.wheel, tick);
+        let turn = self.shard.turn_for(&self.state.wheel, tick);
         let lowered = shard.next_expiry.lower_to(turn, held);
         // The driver must learn of an earlier expiry, whatever else changed.
         self.change = match lowered {

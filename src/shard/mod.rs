@@ -48,7 +48,7 @@ use crate::wheel::{Decision, Key, SlotCounts};
 pub(crate) use deadlines::{Change, DeadlineRef};
 use lateness::FiredCounts;
 use lock::ShardLock;
-use locked::{Entry, Locked, ShardState, earliest_in};
+use locked::{Entry, Locked, ShardState};
 pub(crate) use next_expiry::ExpiryChange;
 use next_expiry::NextExpiry;
 use turned_to::{TurnedTo, WakerId};
@@ -323,7 +323,7 @@ impl Shard {
             Decision::Fire
         });
         is_finished.then(|| {
-            let earliest = earliest_in(wheel);
+            let earliest = self.earliest_in(wheel);
             self.next_expiry.set(earliest, held);
             earliest
         })

@@ -269,11 +269,16 @@ impl<T> Wheel<T> {
         Found::Unfinished
     }
 
+    /// The tick of the next turn that finds a timer due, or the start of its slot.
+    pub(crate) fn next_due(&self) -> Option<u64> {
+        let overdue = self.overdue.first_key_value().map(|(&due, _)| due);
+        overdue.or_else(|| self.earliest_in_slots())
+    }
+
     /// The tick of the next turn that finds a timer due, or the start of its slot, or an earlier
     /// one if there is something to cascade ahead of time.
     pub(super) fn next_due_or_cascade(&self) -> Option<u64> {
-        let overdue = self.overdue.first_key_value().map(|(&due, _)| due);
-        let due = overdue.or_else(|| self.earliest_in_slots())?;
+        let due = self.next_due()?;
         // Only the first slot and the one after it can be emptied before the first one's timers are
         // due.
         let coarse = self.occupied_slots().filter(|&(level, ..)| level > 0);

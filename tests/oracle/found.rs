@@ -193,6 +193,20 @@ fn a_sleep_reset_to_now_fires_at_once_beside_an_overdue_cascade() {
     );
 }
 
+/// Nor is the alarm set for a cascade that time passes unseen.
+#[test]
+fn a_reset_to_the_past_beside_an_unseen_cascade_fires_at_once() {
+    found(
+        &[(1_000, 1)],
+        &[
+            Op::RunFor(5_000_000),
+            Op::Burst(148, 257, 594, 8_000, 11_387_579_250_293_980_484),
+            Op::AdvanceUnseen(30_000, 4),
+            Op::SleepResetAt(55_728, -50_000),
+        ],
+    );
+}
+
 /// A coarse slot of many is emptied ahead of its time. The wheel's unit tests call few timers many.
 #[test]
 fn ties_on_three_levels_keep_their_order_as_a_slot_cascades() {
