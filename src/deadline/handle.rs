@@ -111,6 +111,9 @@ impl ResetHandle {
     /// Moves the deadline later by `by`, and no reset takes that back. Returns `false` if the
     /// deadline has expired or was cancelled.
     ///
+    /// A deadline counts in ticks, so each call rounds `by` up to a tick: a hundred calls of a
+    /// hundredth of a tick move it by a hundred ticks.
+    ///
     /// The call is atomic with respect to resets from other tasks. A deadline in its grace after a
     /// stall is extended from now, and ends no earlier than its grace.
     pub fn extend(&self, by: Duration) -> bool {

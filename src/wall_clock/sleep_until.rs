@@ -28,15 +28,16 @@ use crate::runtime::coop;
 /// - A time that has passed is ready at the first poll. Once ready, it stays ready, even if the
 ///   clock is set back.
 ///
-/// Under a paused clock it takes the time that was left at the call. A test of a schedule gives it
-/// [a clock of its own](SleepUntil::with_clock).
+/// Under a paused clock it takes the time that was left at the call, if it is made in that runtime.
+/// A test of a schedule gives it [a clock of its own](SleepUntil::with_clock).
 ///
 /// For a time of day in a time zone, see [the
 /// recipe](crate::docs::recipes#a-job-at-nine-each-morning).
 ///
 /// # Panics
 ///
-/// As [`sleep_until`](crate::sleep_until) does.
+/// If it is pending at its first poll, as [`sleep_until`](crate::sleep_until) does where that is
+/// called then: outside a tokio runtime, and in one without a time driver.
 ///
 /// ```
 /// use std::time::SystemTime;

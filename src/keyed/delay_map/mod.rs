@@ -403,7 +403,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     ///
     /// # Panics
     ///
-    /// If a closure does. The map is then as before the call.
+    /// If a closure does. The map is then as before the call, but for what `act` has changed in a
+    /// pending value.
     ///
     /// # Examples
     ///
