@@ -124,6 +124,8 @@ impl SleepUntil {
     }
 }
 
+const SHORTEST_WAIT: Duration = Duration::from_millis(1);
+
 /// Whether the clock of the timers is or was paused, and so differs from the system's.
 fn is_virtual() -> bool {
     // A stopped clock may happen to show the system's time once, but not twice.
@@ -147,7 +149,9 @@ impl Future for SleepUntil {
             }
             match (this.check(), &mut this.sleep) {
                 (None, _) => this.has_ended = true,
-                (Some(next), Some(sleep)) => sleep.reset_at(next),
+                (Some(next), Some(sleep)) if next > sleep.deadline() => sleep.reset_at(next),
+                // A clock that stands names an instant that has passed, each time it is read.
+                (Some(_), Some(sleep)) => sleep.reset_after(this.check_every.max(SHORTEST_WAIT)),
                 (Some(next), sleep) => *sleep = Some(crate::sleep_until(next)),
             }
         }

@@ -170,3 +170,16 @@ async fn a_ready_sleep_stays_ready_and_a_dropped_one_is_not_armed() {
     drop(dropped);
     assert_nothing_armed();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_stands_is_read_once_a_minute() {
+    let (readings, now) = (Arc::new(AtomicI64::new(0)), WallClock::now());
+    let counted = readings.clone();
+    let standing = sleep_until(SystemTime::now() + HOUR).with_clock(move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+        now
+    });
+    assert!(tickwheel::timeout(2 * HOUR, standing).await.is_err());
+    let readings = readings.load(Ordering::Relaxed);
+    assert!((110..=125).contains(&readings), "{readings}");
+}
