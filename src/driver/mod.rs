@@ -32,8 +32,8 @@
 //! There is no driver task, so no task and no queue stands between a due and its timer. The waker
 //! of one tokio timer, the [alarm](tokio_alarm), makes the turn where tokio wakes its own timers,
 //! and sets the alarm again. The process's timer has no runtime; its alarm is a
-//! [thread](thread_alarm). A thread that arms, and tokio's time driver, may wait for another thread
-//! that sets the alarm, as they do for a reset of a tokio timer.
+//! [thread](thread_alarm). No thread waits for another one that sets the alarm: it leaves its
+//! request to that thread (see [`alarm`]).
 //!
 //! Turns happen only where tokio would run wakers: within tokio's time driver, or on the alarm's
 //! own thread. So a blocking waker holds up no more than it would with tokio. A thread that arms
