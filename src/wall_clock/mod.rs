@@ -62,8 +62,8 @@ pub struct WallClock {
     time: SystemTime,
 }
 
-/// Further away than any due, and within every platform's range.
-const FAR: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
+/// Beyond the end of any timer's time, and within every platform's range.
+const FAR: Duration = Duration::from_secs(200 * 365 * 24 * 60 * 60);
 
 impl WallClock {
     /// Reads both clocks, three times. Takes some 200 ns.
@@ -91,7 +91,7 @@ impl WallClock {
 
     /// The instant of a wall-clock time, if the wall clock does not jump.
     ///
-    /// It saturates a hundred years ahead. A time without an instant on the platform, such as one
+    /// It saturates two hundred years ahead. A time without an instant on the platform, such as one
     /// before the machine was started, becomes the instant of this reading.
     pub fn instant(&self, time: SystemTime) -> Instant {
         let instant = match time.duration_since(self.time) {
