@@ -95,8 +95,12 @@ impl Clock {
     /// Whether the calling thread reads this clock. Otherwise it reads that of another runtime, or
     /// the system's where this one may be paused.
     pub(crate) fn is_read_here(&self) -> bool {
-        !self.is_pausable()
-            || Handle::try_current().is_ok_and(|current| self.pausable == Some(current.id()))
+        !self.is_pausable() || Handle::try_current().is_ok_and(|current| self.is_of(current.id()))
+    }
+
+    /// Whether it is the clock of that runtime, and can be paused.
+    pub(crate) fn is_of(&self, runtime: Id) -> bool {
+        self.pausable == Some(runtime)
     }
 
     /// Translates `instant` from the clock of `Instant::now()` to this one, at the same distance

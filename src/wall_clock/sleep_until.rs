@@ -1,7 +1,9 @@
 //! A sleep until a time of day, which follows the system's wall clock.
 //!
 //! Invariant: it is ready only after a reading of the wall clock has shown the time. A timer does
-//! not know that clock, so it only wakes the next reading.
+//! not know that clock, so it only wakes the next reading. If the timer's own clock is or was
+//! paused, that clock decides instead, and the wall clock is read once. The clock of the poller
+//! decides nothing, because it may be that of another runtime.
 
 use std::fmt;
 use std::future::Future;
@@ -14,7 +16,7 @@ use tokio::time::Instant;
 
 use super::WallClock;
 use crate::Sleep;
-use crate::runtime::coop;
+use crate::runtime::{Handle, Id};
 
 /// Waits until the system's wall clock shows a time, on the current runtime's own timer.
 ///
@@ -28,16 +30,21 @@ use crate::runtime::coop;
 /// - A time that has passed is ready at the first poll. Once ready, it stays ready, even if the
 ///   clock is set back.
 ///
-/// Under a paused clock it takes the time that was left at the call, if it is made in that runtime.
-/// A test of a schedule gives it [a clock of its own](SleepUntil::with_clock).
+/// It finds its timer as [`sleep_until`](crate::sleep_until) does: made in a task, it takes that of
+/// the runtime that first polls it, or [`Timer::global`](crate::Timer::global) outside of one.
+///
+/// If the clock of that timer is or was paused, it goes by that clock alone. It then takes the time
+/// that was left at the call or, if the call was made in another runtime, at the first poll. At the
+/// end of the timer's time, 146 years after the timer was made, it stays pending. A test of a
+/// schedule gives it [a clock of its own](SleepUntil::with_clock).
 ///
 /// For a time of day in a time zone, see [the
 /// recipe](crate::docs::recipes#a-job-at-nine-each-morning).
 ///
 /// # Panics
 ///
-/// If it is pending at its first poll, as [`sleep_until`](crate::sleep_until) does where that is
-/// called then: outside a tokio runtime, and in one without a time driver.
+/// As [`sleep_until`](crate::sleep_until): outside a tokio runtime, and in one without a time
+/// driver. A poll panics if the runtime of the timer has shut down, as that of a [`Sleep`] does.
 ///
 /// ```
 /// use std::time::SystemTime;
@@ -49,13 +56,16 @@ use crate::runtime::coop;
 /// assert!(SystemTime::now() >= expires);
 /// # });
 /// ```
+#[track_caller]
 pub fn sleep_until(time: SystemTime) -> SleepUntil {
+    let due = WallClock::now().instant(time);
     SleepUntil {
         time,
         check_every: MINUTE,
         clock: None,
-        begun: WallClock::now(),
-        sleep: None,
+        due,
+        sleep: crate::sleep_until(due),
+        made_in: Handle::current().id(),
         has_ended: false,
     }
 }
@@ -69,9 +79,11 @@ pub struct SleepUntil {
     check_every: Duration,
     /// Replaces the system's, for a test.
     clock: Option<Box<dyn Fn() -> WallClock + Send + Sync>>,
-    begun: WallClock,
-    /// Until the clock is read again. `None` before the first poll.
-    sleep: Option<Sleep>,
+    /// When the time comes by the clock of the runtime `made_in`, if that is paused.
+    due: Instant,
+    made_in: Id,
+    /// Until the clock is read again. New until the first poll.
+    sleep: Sleep,
     has_ended: bool,
 }
 
@@ -104,59 +116,64 @@ impl SleepUntil {
         self
     }
 
-    /// When to read the clock again. `None` if it shows the time.
-    fn check(&self) -> Option<Instant> {
-        let virtual_clock = || {
-            let now = Instant::now();
-            WallClock::at(now, self.begun.system_time(now))
-        };
-        let (clock, may_jump) = match &self.clock {
-            Some(clock) => (clock(), true),
-            None if is_virtual() => (virtual_clock(), false),
-            None => (WallClock::now(), true),
-        };
-        if clock.time >= self.time {
-            return None;
+    /// Finds its timer, and lets the first check come at once.
+    fn begin(&mut self) {
+        if !self.sleep.attach().clock().is_of(self.made_in) {
+            self.due = WallClock::now().instant(self.time);
         }
-        let due = clock.instant(self.time);
-        let next = clock.instant.checked_add(self.check_every);
-        Some(next.filter(|_| may_jump).map_or(due, |next| due.min(next)))
+        self.sleep.elapse();
+    }
+
+    /// Reads the clock, and returns whether it shows the time. If not, it resets the sleep, which
+    /// was ready. So the sleep is armed for the task that polls, or wakes that task.
+    fn check(&mut self) -> bool {
+        let shard = self.sleep.attach().clone();
+        let clock = shard.clock();
+        // Elsewhere its clock has come at least as far as its driver. If that was long ago, the
+        // sleep is ready soon, and the driver has come further by then.
+        let now = || match clock.is_read_here() {
+            true => clock.now_instant(),
+            false => clock.start_of(shard.turned_to()),
+        };
+        let next = match &self.clock {
+            Some(read) => self.next_check(read().time, now()),
+            None if clock.is_virtual() => (now() < self.due).then_some(self.due),
+            None => self.next_check(SystemTime::now(), now()),
+        };
+        match next {
+            // Each sleep would be ready at once.
+            Some(_) if shard.turned_to() == clock.last_tick() => {}
+            Some(next) => self.sleep.reset_at(next),
+            None => return true,
+        }
+        false
+    }
+
+    /// When to read the clock again, after a reading of `time` at `now`. `None` if that has come.
+    fn next_check(&self, time: SystemTime, now: Instant) -> Option<Instant> {
+        let due = WallClock::at(now, time).instant(self.time);
+        let next = now.checked_add(self.check_every.max(SHORTEST_WAIT));
+        (time < self.time).then(|| next.map_or(due, |next| due.min(next)))
     }
 }
 
+/// Without it, a period of zero would read a clock that stands without a pause.
 const SHORTEST_WAIT: Duration = Duration::from_millis(1);
-
-/// Whether the clock of the timers is or was paused, and so differs from the system's.
-fn is_virtual() -> bool {
-    // A stopped clock may happen to show the system's time once, but not twice.
-    let is_off = || {
-        let before = std::time::Instant::now();
-        let shown = Instant::now().into_std();
-        shown < before || shown > std::time::Instant::now()
-    };
-    is_off() || is_off()
-}
 
 impl Future for SleepUntil {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let this = &mut *self;
-        let coop = ready!(coop::poll_proceed(cx));
-        while !this.has_ended {
-            if let Some(sleep) = &mut this.sleep {
-                ready!(Pin::new(sleep).poll(cx));
-            }
-            match (this.check(), &mut this.sleep) {
-                (None, _) => this.has_ended = true,
-                (Some(next), Some(sleep)) if next > sleep.deadline() => sleep.reset_at(next),
-                // A clock that stands names an instant that has passed, each time it is read.
-                (Some(_), Some(sleep)) => sleep.reset_after(this.check_every.max(SHORTEST_WAIT)),
-                (Some(next), sleep) => *sleep = Some(crate::sleep_until(next)),
-            }
+        if this.sleep.is_new() {
+            this.begin();
         }
-        coop.made_progress();
-        Poll::Ready(())
+        ready!(Pin::new(&mut this.sleep).poll(cx));
+        this.has_ended = this.has_ended || this.check();
+        match this.has_ended {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
+        }
     }
 }
 

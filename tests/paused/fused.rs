@@ -3,9 +3,11 @@
 use std::future::{Future, ready};
 use std::pin::Pin;
 use std::task::{Context, Waker};
+use std::time::SystemTime;
 
 use futures::future::FusedFuture;
 use futures::select;
+use tickwheel::wall_clock::sleep_until;
 use tickwheel::{DeadlineMap, Instant, Timer, sleep, timeout};
 
 use crate::common::{HOUR, MS};
@@ -19,6 +21,7 @@ async fn select_takes_each_once_and_is_complete_after_the_last() {
     let mut keyed = map.insert(1, 7 * MS).unwrap();
     let mut over = timeout(9 * MS, sleep(HOUR));
     let mut in_time = std::pin::pin!(timeout(HOUR, async { sleep(11 * MS).await }));
+    let mut clock = sleep_until(SystemTime::now() + 13 * MS);
     let start = Instant::now();
     let mut order = Vec::new();
     loop {
@@ -28,10 +31,14 @@ async fn select_takes_each_once_and_is_complete_after_the_last() {
             outcome = keyed => order.push(outcome.map_or("cancelled", |()| "keyed")),
             end = over => order.push(end.map_or("over", |()| "in time")),
             end = in_time => order.push(end.map_or("over", |()| "in time")),
+            () = clock => order.push("clock"),
             complete => break,
         }
     }
-    assert_eq!(order, ["nap", "deadline", "keyed", "over", "in time"]);
+    assert_eq!(
+        order,
+        ["nap", "deadline", "keyed", "over", "in time", "clock"]
+    );
     assert!(start.elapsed() < 20 * MS);
 }
 

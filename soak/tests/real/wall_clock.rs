@@ -1,8 +1,17 @@
-//! `WallClock::now`, beside the two clocks that it reads.
+//! `WallClock::now`, beside the two clocks that it reads, and a sleep until a time, made and polled
+//! in several places.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::thread;
 use std::time::SystemTime;
 
-use tickwheel::{Duration, Instant, wall_clock::WallClock};
+use futures::executor;
+use tickwheel::wall_clock::{SleepUntil, WallClock, sleep_until};
+use tickwheel::{Duration, Instant};
+use tokio::runtime::Runtime;
+use tokio::task::{block_in_place, spawn_blocking};
+
+use crate::common::{HOUR, MS, current_thread, multi_thread, poll_once, tells_workers};
 
 /// Nobody sets the clock of a machine by so much within this test.
 const MUCH: Duration = Duration::from_secs(10 * 60);
@@ -26,5 +35,68 @@ fn a_translated_instant_is_never_early() {
         let read = WallClock::now();
         let (instant, time) = (Instant::now(), SystemTime::now());
         assert!(read.instant(time) >= instant);
+    }
+}
+
+/// Makes it in a task.
+fn made_on(runtime: &Runtime, time: SystemTime) -> SleepUntil {
+    let make = async move { tokio::spawn(async move { [sleep_until(time)] }).await };
+    let [made] = runtime.block_on(make).unwrap();
+    made
+}
+
+#[test]
+fn a_sleep_until_a_time_is_polled_by_any_thread() {
+    let (one, other) = (multi_thread(1), multi_thread(1));
+    let time = SystemTime::now() + 20 * MS;
+    let is_over = || assert!(SystemTime::now() >= time, "it is early");
+    let made = {
+        let _context = one.enter();
+        [(); 2].map(|()| sleep_until(time))
+    };
+    let [here, there] = made;
+    other.block_on(here);
+    is_over();
+    executor::block_on(there);
+    let wait = || executor::block_on(sleep_until(SystemTime::now() + MS));
+    one.block_on(async move {
+        spawn_blocking(wait).await.unwrap();
+        let in_place = tokio::spawn(async move { block_in_place(wait) });
+        in_place.await.unwrap();
+    });
+}
+
+/// On older tokio a call finds its timer at once.
+#[test]
+fn made_in_a_task_it_outlives_that_runtime_until_its_first_poll() {
+    if !tells_workers() {
+        return;
+    }
+    for runtime in [multi_thread(1), current_thread()] {
+        let time = SystemTime::now() + 20 * MS;
+        let [here, there] = [(); 2].map(|()| made_on(&runtime, time));
+        drop(runtime);
+        let plain = thread::spawn(|| executor::block_on(here));
+        multi_thread(1).block_on(there);
+        assert!(SystemTime::now() >= time, "it is early");
+        plain.join().unwrap();
+    }
+}
+
+#[test]
+fn once_its_runtime_has_shut_down_a_pending_one_panics() {
+    for runtime in [multi_thread(1), current_thread()] {
+        let mut armed = made_on(&runtime, SystemTime::now() + HOUR);
+        let mut ready = made_on(&runtime, SystemTime::now());
+        runtime.block_on(async {
+            assert!(poll_once(&mut armed).is_pending());
+            assert!(poll_once(&mut ready).is_ready());
+        });
+        drop(runtime);
+        assert!(poll_once(&mut ready).is_ready());
+        for _ in 0..2 {
+            let poll = AssertUnwindSafe(|| poll_once(&mut armed).is_pending());
+            assert!(catch_unwind(poll).is_err());
+        }
     }
 }

@@ -2,10 +2,11 @@
 //! the line of the caller.
 
 use std::future::ready;
+use std::time::UNIX_EPOCH;
 
 use tickwheel::error::BuildError;
 use tickwheel::future::FutureExt;
-use tickwheel::{Duration, Instant, Timer, interval, sleep, timeout};
+use tickwheel::{Duration, Instant, Timer, interval, sleep, timeout, wall_clock};
 use tokio::runtime;
 
 use crate::common::{HOUR, MS, current_thread};
@@ -72,6 +73,7 @@ fn outside_a_runtime_the_callers_line_panics_with_what_to_do() {
     let now = Instant::now();
     assert_panics_here!("runtime", sleep(MS));
     assert_panics_here!("runtime", tickwheel::sleep_until(now));
+    assert_panics_here!("runtime", wall_clock::sleep_until(UNIX_EPOCH));
     assert_panics_here!("build_on", timeout(MS, async {}));
     assert_panics_here!("runtime", tickwheel::timeout_at(now, async {}));
     assert_panics_here!("runtime", interval(MS));
