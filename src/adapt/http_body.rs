@@ -1,10 +1,7 @@
 //! A timeout for HTTP bodies: [`TimeoutBody`], idle between frames, and total.
 //!
-//! - The idle time runs only while the body has to be waited for, so a slow client costs the body
-//!   no time.
-//! - The inner body is polled first, so a body that ends in time ends well. If the task had no
-//!   budget for that poll, no time is checked.
-//! - Once the inner body has ended or failed, nothing is armed, and it is not polled again.
+//! Invariant: once the inner body has ended or failed, nothing is armed, and it is not polled
+//! again.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -16,7 +13,6 @@ use ::http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
 use tokio::task::coop;
 
-use super::budget::{poll_tried, poll_unconstrained};
 use super::wait_timeout::WaitTimeout;
 use crate::error::Cancelled;
 use crate::future::access::access_within;
@@ -25,20 +21,11 @@ use crate::{Sleep, Timer};
 pin_project! {
     /// A body that fails when a frame takes too long, or the whole body does.
     ///
-    /// It starts without timeouts. Set one, or both:
+    /// It starts without timeouts. Set one, or both. A timeout of zero lets only frames pass that
+    /// are ready at once, and a total of zero none. [`Duration::MAX`] never times out.
     ///
-    /// - [`idle_timeout`](TimeoutBody::idle_timeout) bounds each wait for a frame. It begins when
-    ///   the body is polled and has no frame, so the time between polls does not count. A ready
-    ///   frame wins.
-    /// - [`total_timeout`](TimeoutBody::total_timeout) bounds the whole body, even if a frame is
-    ///   always ready: later frames are dropped. The end of the body wins.
-    ///
-    /// A timeout of zero lets only frames pass that are ready at once, and a total of zero none.
-    /// [`Duration::MAX`] never times out.
-    ///
-    /// [`Error`] names the time that was over, and wraps the errors of the inner body. After an
-    /// error the body has ended. Under hyper the peer sees a body that is cut off: a closed
-    /// connection in HTTP/1, a reset stream in HTTP/2.
+    /// After an [`Error`] the body has ended. Under hyper the peer sees a body that is cut off: a
+    /// closed connection in HTTP/1, a reset stream in HTTP/2.
     ///
     /// It keeps no frame, so it is as cancel safe as the inner body. Dropping a wait for a frame
     /// does not end its idle time: the next wait has the time left, and the next frame ends it.
@@ -86,13 +73,15 @@ impl<B> TimeoutBody<B> {
         }
     }
 
-    /// Bounds each wait for a frame.
+    /// Bounds each wait for a frame. It begins when the body is polled and has no frame, so the
+    /// time between polls does not count. A ready frame wins.
     pub fn idle_timeout(mut self, timeout: Duration) -> TimeoutBody<B> {
         self.idle.set_timeout(Some(timeout));
         self
     }
 
-    /// Bounds the whole body, from now on.
+    /// Bounds the whole body, from now on, even if a frame is always ready: later frames are
+    /// dropped. The end of the body wins.
     ///
     /// A body fails only when it is polled, and a server does not poll it while its client reads
     /// nothing. Against such a client wrap the connection in an `io::IdleTimeout`.
@@ -123,8 +112,8 @@ where
         let had_budget = coop::has_budget_remaining();
         let result = match this.body.as_mut().poll_frame(cx) {
             Poll::Pending => {
-                ready!(poll_tried(had_budget, cx));
-                Some(Err(ready!(poll_times(this.total, this.idle, cx))))
+                let error = poll_times(this.total, this.idle, had_budget, cx);
+                Some(Err(ready!(error)))
             }
             Poll::Ready(Some(Ok(_))) if is_over(this.total) => Some(Err(Error::Total)),
             Poll::Ready(Some(Err(error))) => Some(Err(Error::Body(error.into()))),
@@ -159,18 +148,19 @@ fn is_over(total: &Option<Sleep>) -> bool {
     left.is_some_and(|left| left.is_zero())
 }
 
-/// The body was tried and has to be waited for: ready with the error if a time is over.
+/// The body has to be waited for: ready with the error if a time is over.
 fn poll_times(
     total: &mut Option<Sleep>,
     idle: &mut WaitTimeout,
+    had_budget: bool,
     cx: &mut Context<'_>,
 ) -> Poll<Error> {
     if let Some(total) = total {
-        if let Poll::Ready(end) = poll_unconstrained(cx, |cx| total.try_poll(cx)) {
+        if let Poll::Ready(end) = total.poll_after_inner(had_budget, cx) {
             return Poll::Ready(end.map_or_else(Error::Cancelled, |()| Error::Total));
         }
     }
-    let end = ready!(idle.poll(cx));
+    let end = ready!(idle.poll(had_budget, cx));
     Poll::Ready(end.map_or_else(Error::Cancelled, |()| Error::Idle))
 }
 

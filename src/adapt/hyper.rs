@@ -1,29 +1,17 @@
 //! hyper with this crate's timers: [`Timer`] is a [`hyper::rt::Timer`](::hyper::rt::Timer), and
 //! [`Sleep`] is a [`hyper::rt::Sleep`](::hyper::rt::Sleep).
 //!
-//! Give [`Timer::current`] of the runtime that serves the connections to each builder.
-//! [`Timer::global`] serves executors that are not tokio's.
-//!
-//! | builder | times |
-//! |---|---|
-//! | `hyper::server::conn::http1::Builder::timer` | `header_read_timeout` |
-//! | `hyper::server::conn::http2::Builder::timer` | `keep_alive_interval`, `keep_alive_timeout` |
-//! | `hyper_util::server::conn::auto::Builder`, `http1().timer`, `http2().timer` | both |
-//! | `hyper_util::client::legacy::Builder::timer` | the client's HTTP/2 keep-alive |
-//! | `hyper_util::client::legacy::Builder::pool_timer` | `pool_idle_timeout` |
+//! Give [`Timer::current`] of the runtime that serves the connections to [each
+//! builder](crate::docs::migration#where-it-plugs-in). [`Timer::global`] serves executors that are
+//! not tokio's.
 //!
 //! hyper resets the sleep of an HTTP/2 keep-alive or of a pool's sweep again and again. A reset
 //! moves that sleep in place: no allocation, one lock of a shard, and none while it is unarmed.
 //!
-//! hyper compares the instants of `now` with those that it passes to `sleep_until` and `reset`, so
-//! all three go by the timer's clock. While its runtime runs, the deadline of an elapsed sleep is
-//! no later than `now`.
-//!
-//! # When the timer's runtime has shut down
-//!
-//! A connection may outlive the runtime that drives its timer. hyper's trait has no error for that,
-//! and a panic would end the connection. So each sleep continues for the time left on
-//! [`Timer::global`], on the system's clock.
+//! `now`, `sleep_until` and `reset` go by the timer's clock. While its runtime runs, the deadline
+//! of an elapsed sleep is no later than `now`. When that runtime has shut down, hyper's trait has
+//! no error for it, and a panic would end the connection. So each sleep continues for the time left
+//! on [`Timer::global`], on the system's clock.
 //!
 //! ```
 //! # tokio_test::block_on(async { tokio::time::pause();

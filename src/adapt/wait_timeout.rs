@@ -4,16 +4,13 @@
 //!
 //! - A timer is armed only from the first poll in which the operation has to wait until
 //!   [`stop`](WaitTimeout::stop), or until its time is over.
-//! - The waiting task is kept in `waiting`, or was woken. So a new timeout also bounds an operation
-//!   that waits.
-//! - A timeout that is set counts from the next poll. If an operation waits, its task is woken and
-//!   polls at once. If that operation was dropped, which cannot be seen here, the next one has the
-//!   whole timeout from its own first poll.
+//! - The waiting task is kept in `waiting`, or was woken.
+//! - A timeout that is set counts from the next poll, for which a waiting task is woken. If its
+//!   operation was dropped, which cannot be seen here, the next one has the whole timeout.
 
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
-use super::budget::poll_unconstrained;
 use crate::error::Cancelled;
 use crate::{Sleep, Timer};
 
@@ -54,8 +51,13 @@ impl WaitTimeout {
         }
     }
 
-    /// The operation was tried and has to wait. Ready if its time is over.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
+    /// The operation has to wait. Ready if its time is over. `had_budget`: whether the task had a
+    /// budget before the operation was polled; if not, it is tried again first.
+    pub(super) fn poll(
+        &mut self,
+        had_budget: bool,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), Cancelled>> {
         let is_kept = |waiting: &Waker| waiting.will_wake(cx.waker());
         if !self.waiting.as_ref().is_some_and(is_kept) {
             self.waiting = Some(cx.waker().clone());
@@ -64,7 +66,7 @@ impl WaitTimeout {
             return Poll::Pending;
         };
         let sleep = self.sleep.get_or_insert_with(|| self.timer.sleep(timeout));
-        let end = ready!(poll_unconstrained(cx, |cx| sleep.try_poll(cx)));
+        let end = ready!(sleep.poll_after_inner(had_budget, cx));
         self.stop();
         Poll::Ready(end)
     }

@@ -60,17 +60,6 @@ impl<F> Timeout<F> {
     access_within!(future: F);
 }
 
-#[cfg(feature = "tower")]
-impl<F: Future> Timeout<F> {
-    pub(crate) fn try_poll(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<Result<F::Output, Elapsed>, Cancelled>> {
-        let this = self.project();
-        poll_capped(this.future, this.sleep, cx)
-    }
-}
-
 impl<F: Future> Future for Timeout<F> {
     type Output = Result<F::Output, Elapsed>;
 
@@ -91,7 +80,7 @@ impl<F: Future> FusedFuture for Timeout<F> {
 /// Polls a future, and then the sleep that bounds it.
 // Always inlined, because a timeout whose future is ready must not pay for a second function.
 #[inline(always)]
-fn poll_capped<F: Future>(
+pub(crate) fn poll_capped<F: Future>(
     future: Pin<&mut F>,
     sleep: &mut Sleep,
     cx: &mut Context<'_>,

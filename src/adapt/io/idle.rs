@@ -3,19 +3,7 @@
 //!
 //! Two tasks may poll one stream, as the halves of `tokio::io::split`, and share the deadline. A
 //! deadline wakes one waker. So each direction polls it with the waker of [`Waiters`], which wakes
-//! both.
-//!
-//! ```text
-//!             a byte was moved: reset, lock-free
-//!               +----+
-//!               |    v
-//!   new ----> pending --(expiry)--> expired --(a poll that has to wait)--> reported
-//!               ^                      |                                    |
-//!               |                      | (a byte was moved)                 | (a byte was moved, or
-//!               +----------------------+------------------------------------+  a poll has to wait)
-//!
-//!   any --(cancelled, or the runtime has shut down)--> cancelled --(restart)--> pending
-//! ```
+//! both. Its states, beside *pending*:
 //!
 //! - *Expired*: not reported yet. If a byte is moved first, the connection was not idle: the bytes
 //!   may have come in time, while the process was stalled.
@@ -25,10 +13,9 @@
 //! - *Cancelled*: every poll that has to wait fails, until the deadline is restarted.
 //!
 //! A byte moved in either direction clears a pending error, and so does a restart. It must not stay
-//! for ever: the operation that waited may have been dropped, and a later one would fail for an
-//! idle time that ended long before. A poll that has to wait clears nothing: a direction that gets
-//! the error and waits again at once would always come first. A reset through the handle clears
-//! nothing, because only the timer knows of it.
+//! for ever: the operation that waited may have been dropped. A poll that has to wait clears
+//! nothing: a direction that gets the error and waits again at once would always come first. A
+//! reset through the handle clears nothing, because only the timer knows of it.
 //!
 //! Invariants:
 //!
@@ -48,14 +35,15 @@
 
 use std::future::Future;
 use std::io;
-use std::pin::Pin;
+use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use tokio::task::coop;
+
+use super::error_of;
 use super::waiters::{Direction, Waiters};
-use super::{cancelled, timed_out};
-use crate::adapt::budget::{poll_tried, poll_unconstrained};
 use crate::error::Cancelled;
 use crate::{Deadline, ResetHandle, Timer};
 
@@ -149,8 +137,7 @@ impl Idle {
 
     #[cold]
     fn move_on(&mut self) {
-        let mut cx = Context::from_waker(&self.waker);
-        if poll_deadline(&mut self.deadline, &mut cx) == Poll::Ready(Ok(())) {
+        if self.poll_deadline() == Poll::Ready(Ok(())) {
             self.start_anew();
         }
     }
@@ -163,7 +150,7 @@ impl Idle {
         cx: &mut Context<'_>,
     ) -> Poll<io::Error> {
         let wait = &mut self.waits[direction as usize];
-        if poll_tried(had_budget, cx).is_pending() {
+        if !had_budget && coop::poll_proceed(cx).is_pending() {
             // It waits and keeps its pending error, but it was not tried yet.
             if *wait == Wait::No {
                 *wait = Wait::Waits;
@@ -172,7 +159,7 @@ impl Idle {
         }
         if *wait == Wait::HasPendingError {
             *wait = Wait::No;
-            return Poll::Ready(timed_out());
+            return Poll::Ready(error_of(Ok(())));
         }
         *wait = Wait::Waits;
         let woken = self.waiters.register(direction, cx.waker());
@@ -186,57 +173,26 @@ impl Idle {
     }
 
     fn poll_end(&mut self, direction: Direction) -> Poll<io::Error> {
-        let mut cx = Context::from_waker(&self.waker);
-        let end = poll_deadline(&mut self.deadline, &mut cx);
+        let end = self.poll_deadline();
         self.is_registered = end.is_pending();
         let Poll::Ready(end) = end else {
             return Poll::Pending;
         };
         self.waits[direction as usize] = Wait::No;
         let other = &mut self.waits[direction.other() as usize];
-        let error = match end {
-            Ok(()) => {
-                self.is_reported = true;
-                if *other == Wait::Waits {
-                    *other = Wait::HasPendingError;
-                }
-                timed_out()
+        if end.is_ok() {
+            self.is_reported = true;
+            if *other == Wait::Waits {
+                *other = Wait::HasPendingError;
             }
-            Err(cause) => cancelled(cause),
-        };
-        Waiters::wake(&self.waiters, direction.other());
-        Poll::Ready(error)
-    }
-}
-
-fn poll_deadline(deadline: &mut Deadline, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
-    poll_unconstrained(cx, |cx| Pin::new(&mut *deadline).poll(cx))
-}
-
-#[cfg(test)]
-mod tests {
-    use std::task::Wake;
-
-    use super::*;
-    use tokio_test::task;
-
-    struct Panicking;
-
-    impl Wake for Panicking {
-        fn wake(self: Arc<Self>) {
-            std::panic::resume_unwind(Box::new("a waker's own panic"));
         }
+        self.waiters.wake(direction.other());
+        Poll::Ready(error_of(end))
     }
 
-    #[test]
-    fn a_panicking_waker_keeps_the_other_task_from_nothing() {
-        for panicking in [Direction::Read, Direction::Write] {
-            let waiters = Arc::new(Waiters::default());
-            waiters.register(panicking, &Waker::from(Arc::new(Panicking)));
-            let mut other = task::spawn(());
-            other.enter(|cx, _| waiters.register(panicking.other(), cx.waker()));
-            Waker::from(waiters).wake();
-            assert!(other.is_woken());
-        }
+    /// Outside of the budget, because the I/O may use that up in every poll.
+    fn poll_deadline(&mut self) -> Poll<Result<(), Cancelled>> {
+        let mut cx = Context::from_waker(&self.waker);
+        pin!(coop::unconstrained(&mut self.deadline)).poll(&mut cx)
     }
 }

@@ -22,30 +22,27 @@ pin_project! {
     /// A stream that fails with [`TimedOut`](io::ErrorKind::TimedOut) when it was idle for too
     /// long.
     ///
-    /// It wraps an [`AsyncRead`], an [`AsyncWrite`], or both. For a stream of items see
-    /// `stream::IdleTimeout`. Both directions share one deadline, and every byte moved in either
-    /// direction pushes it back. It runs from the construction: call
-    /// [`restart`](IdleTimeout::restart) if the stream is first used later.
+    /// For a stream of items see `stream::IdleTimeout`. Both directions share one
+    /// [`Deadline`](crate::Deadline), and every byte moved in either direction pushes it back. It
+    /// runs from the construction: call [`restart`](IdleTimeout::restart) if the stream is first
+    /// used later.
     ///
-    /// - **The I/O is polled first.** Ready I/O wins over a deadline that has passed, and its bytes
-    ///   restart the deadline.
+    /// - **Ready I/O wins** over a deadline that has passed, and its bytes restart the deadline.
     /// - **Only bytes count.** The end of the stream, an error, an empty write, a flush and a
     ///   shutdown push nothing back.
     /// - **Nothing hangs.** Every read, write, flush or shutdown that has to wait fails when the
     ///   deadline expires, in both halves of [`tokio::io::split`], even in two tasks.
-    /// - **Never early**, and late as a [`Deadline`](crate::Deadline) is. A stall does not count: a
-    ///   process that resumes first reads the bytes that arrived meanwhile.
+    /// - **A stall does not count**: a process that resumes first reads the bytes that arrived.
     /// - **Zero** lets only operations pass that do not wait. [`Duration::MAX`] never times out.
     ///
     /// # Where to put it
     ///
     /// - **Around both sides of a relay.** Only an operation of the wrapped stream can fail. With
     ///   one side wrapped, [`copy_bidirectional`](tokio::io::copy_bidirectional) may wait for the
-    ///   other one alone, such as when this side has sent its end, and then it waits for ever.
+    ///   other one alone, and then it waits for ever.
     /// - **Not around the connections of a server whose answers take longer.** No byte moves while
-    ///   hyper or axum waits for a handler, so the answer is cut off. Make the timeout longer than
-    ///   the longest answer, or bound the heads and the bodies instead: `header_read_timeout` of
-    ///   hyper, and `http_body::TimeoutBody`.
+    ///   hyper or axum waits for a handler, so the answer is cut off. Bound the heads and the
+    ///   bodies instead: `header_read_timeout` of hyper, and `http_body::TimeoutBody`.
     ///
     /// # After the time is over
     ///
@@ -67,13 +64,11 @@ pin_project! {
     /// | `cancel()` | everything that has to wait fails with [`Cancelled`](crate::error::Cancelled), until [`restart`](IdleTimeout::restart) |
     /// | `set_timeout(Duration::MAX)`, then `reset()` | it never times out |
     ///
-    /// # Errors and cancel safety
+    /// # Errors, cancel safety and cost
     ///
     /// Its errors are the stream's, and those [of the deadline](crate::io#errors). It buffers
     /// nothing, so it is as cancel safe as the stream. Dropping a read or a write does not change
     /// the deadline.
-    ///
-    /// # Cost
     ///
     /// A poll that moves bytes adds one [`reset`](ResetHandle::reset), which takes no lock. A poll
     /// that has to wait adds one lock that is nearly always free. No poll allocates.
@@ -113,7 +108,7 @@ impl<T> IdleTimeout<T> {
         }
     }
 
-    /// A handle to the deadline, for any task: [the effect of its calls](IdleTimeout#the-handle).
+    /// A handle to the deadline: [the effect of its calls](IdleTimeout#the-handle).
     pub fn handle(&self) -> ResetHandle {
         self.idle.handle().clone()
     }
@@ -121,8 +116,8 @@ impl<T> IdleTimeout<T> {
     /// Changes the timeout, which counts from the next byte moved.
     ///
     /// A present deadline beyond the new timeout from now moves there; any other stays. So a
-    /// shorter timeout takes effect at once, and gives a silent stream its whole time. A deadline
-    /// that has expired stays so until the next byte moved, or a [`restart`](IdleTimeout::restart).
+    /// shorter timeout takes effect at once. A deadline that has expired stays so until the next
+    /// byte moved, or a [`restart`](IdleTimeout::restart).
     pub fn set_timeout(&self, timeout: Duration) {
         self.idle.handle().set_timeout(timeout);
     }

@@ -5,9 +5,9 @@
 //! | [`IdleTimeout`] | when no byte was moved for its timeout, in either direction | idle connections of a server or a proxy |
 //! | [`TimeoutStream`] | when one read, or one write, has waited for its timeout | a client that waits for an answer; tokio-io-timeout's users |
 //!
-//! The I/O is polled first, and a deadline only when the I/O has to wait. So ready I/O wins over a
-//! deadline that has passed, and pays for no poll of a timer. An operation that was not tried,
-//! because its task had used up its cooperative budget, is tried again before its time is checked.
+//! The I/O is polled first, so ready I/O wins over a deadline that has passed, and pays for no poll
+//! of a timer. An operation that was not tried, because its task had used up its cooperative
+//! budget, is tried again before its time is checked.
 //!
 //! # Errors
 //!
@@ -28,10 +28,6 @@ pub use timeout::TimeoutStream;
 
 use crate::error::{Cancelled, Elapsed};
 
-fn timed_out() -> io::Error {
-    Elapsed::new().into()
-}
-
-fn cancelled(cancelled: Cancelled) -> io::Error {
-    cancelled.into()
+fn error_of(end: Result<(), Cancelled>) -> io::Error {
+    end.map_or_else(Into::into, |()| Elapsed::new().into())
 }

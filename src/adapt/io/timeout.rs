@@ -6,16 +6,15 @@
 use std::io;
 use std::io::{IoSlice, SeekFrom};
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use pin_project_lite::pin_project;
 use tokio::io::{AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
 use tokio::task::coop;
 
-use super::{cancelled, timed_out};
+use super::error_of;
 use crate::Timer;
-use crate::adapt::budget::poll_tried;
 use crate::adapt::wait_timeout::WaitTimeout;
 use crate::future::access::access_within;
 
@@ -23,26 +22,22 @@ pin_project! {
     /// A stream whose reads and writes fail with [`TimedOut`](io::ErrorKind::TimedOut) when they
     /// wait too long.
     ///
-    /// It has the names and the methods of tokio-io-timeout's, and starts without a timeout. The
-    /// time of an operation begins when it first has to wait, and ends with the operation. A
-    /// connection that is neither read nor written never times out: see
-    /// [`IdleTimeout`](super::IdleTimeout).
+    /// It has the methods of tokio-io-timeout's, and starts without a timeout. The time of an
+    /// operation begins when it first has to wait, and ends with the operation. A connection that
+    /// is neither read nor written never times out: see [`IdleTimeout`](super::IdleTimeout).
     ///
-    /// - **The I/O is polled first.** Ready I/O wins, even when the time is over.
-    /// - **Armed only while it waits.** An operation that does not wait costs nothing. A timeout of
-    ///   zero lets only such operations pass. [`Duration::MAX`] never times out.
-    /// - **Each operation has the whole time**, even after one that timed out, as with a blocking
-    ///   socket.
+    /// - **Zero** lets only operations pass that do not wait. [`Duration::MAX`] never times out.
+    /// - **Each operation has the whole time**, even after one that timed out.
     /// - **A flush and a shutdown are writes**, and time out like one.
     /// - **Dropping a read or a write that waits** does not end its time, because a stream cannot
-    ///   see the drop. The next operation of that direction has the time left. After the timeout
-    ///   was set, it has the whole from its own start.
-    /// - **Setting a timeout while an operation waits** bounds that operation, in full from then
-    ///   on. Its task is woken, because only a poll can arm the timer.
+    ///   see the drop. The next operation of that direction has the time left.
+    /// - **Setting a timeout** counts in full for the next operation. It bounds one that waits too,
+    ///   from then on: its task is woken, because only a poll can arm the timer.
     ///
     /// Its errors are those of the stream, and those [of the deadline](super#errors). It buffers
-    /// nothing, so it is as cancel safe as the stream. An operation that has to wait takes two
-    /// short locks of the timer's shard, and one for each further poll. Nothing is allocated.
+    /// nothing, so it is as cancel safe as the stream. An operation costs nothing unless it has to
+    /// wait. Then it takes two short locks of the timer's shard, and one for each further poll.
+    /// Nothing is allocated.
     ///
     /// ```
     /// use tickwheel::{Duration, io::TimeoutStream};
@@ -75,9 +70,7 @@ fn bounded<R>(
     let had_budget = coop::has_budget_remaining();
     let result = poll_io(cx);
     if result.is_pending() {
-        ready!(poll_tried(had_budget, cx));
-        let end = timeout.poll(cx);
-        return end.map(|end| Err(end.map_or_else(cancelled, |()| timed_out())));
+        return timeout.poll(had_budget, cx).map(|end| Err(error_of(end)));
     }
     timeout.stop();
     result
@@ -111,8 +104,7 @@ macro_rules! timeout_methods {
                 self.$direction.timeout()
             }
 
-            /// Changes the timeout, which the next operation has in full. The task of a waiting
-            /// operation is woken, and has it in full from that poll on.
+            /// Changes the timeout, also of a waiting operation, whose task is woken.
             pub fn $set(&mut self, timeout: Option<Duration>) {
                 self.$direction.set_timeout(timeout);
             }

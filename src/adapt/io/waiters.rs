@@ -4,16 +4,9 @@
 //! Invariants:
 //!
 //! - After a wake-up each registered task is woken, or the poll that registered it since then is
-//!   told. `tests/loom` has the model.
-//! - No waker is cloned, woken or dropped under the lock, because a waker is user code and may come
-//!   back here.
-//!
-//! Orders that could go wrong, and why they do not:
-//!
-//! - *The deadline wakes after a poll has registered and taken `woken`.* The wake finds that poll's
-//!   waker, and leaves `woken` for the next poll.
-//! - *The deadline wakes while a poll registers another waker than before.* It sets `woken` before
-//!   it wakes any task, and the poll takes that in the step in which it leaves its waker.
+//!   told: `woken` is set with the wakers taken, and taken with a waker stored. `tests/loom` has
+//!   the model.
+//! - No waker is cloned, woken or dropped under the lock, because it may come back here.
 
 use std::sync::Arc;
 use std::task::{Wake, Waker};

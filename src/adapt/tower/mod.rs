@@ -6,8 +6,6 @@
 //! | [`TimeoutLayer::per_request`] | a server | a timeout that the request decides; the call is a [`scope`](crate::scope) |
 //! | [`GrpcTimeoutLayer`] | a client | passes the scope's deadline on in the `grpc-timeout` header |
 //!
-//! Readiness passes through, and a call goes to the very instance that was ready.
-//!
 //! A call that is not answered in time fails with a boxed [`Elapsed`](crate::error::Elapsed).
 //! [`TimeoutLayer::on_elapsed`] answers it instead, and keeps the service's error type. axum
 //! requires that, and so does a gRPC server: tonic turns a foreign error into `INTERNAL_ERROR`.
@@ -19,10 +17,7 @@
 //!     .on_elapsed(|_| Ok(Status::deadline_exceeded("the deadline has passed").into_http()));
 //! ```
 //!
-//! Each call looks up the current runtime's own timer, unless `with_timer` was called. When the
-//! runtime of that timer has shut down, a call that waits fails with a boxed
-//! [`Cancelled`](crate::error::Cancelled), or is answered by the closure.
-//!
+//! Each call looks up the current runtime's own timer, unless `with_timer` was called.
 //! [Recipes](crate::docs::recipes) has a chain of services that pass a deadline on.
 
 mod grpc;

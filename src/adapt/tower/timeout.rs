@@ -2,28 +2,28 @@
 //!
 //! Invariant: a clone shares nothing with its original but the timer.
 
-use std::convert::Infallible;
 use std::fmt;
-use std::future::{Future, Pending, pending};
-use std::pin::{Pin, pin};
-use std::task::{Context, Poll, Waker, ready};
+use std::future::{Future, pending};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use pin_project_lite::pin_project;
-use tokio::task::coop;
 use tower_layer::Layer;
 use tower_service::Service;
 
 use super::BoxError;
-use crate::adapt::budget::{poll_tried, poll_unconstrained};
 use crate::error::{Cancelled, Elapsed};
 use crate::future::access::access_within;
-use crate::{Instant, Scope, Timer};
+use crate::future::limit::{self, ScopeDeadline};
+use crate::future::timeout::poll_capped;
+use crate::{Instant, Scope, Sleep, Timer};
+use sealed::{Late, Limit};
 
 /// Wraps a service in a [`Timeout`].
 ///
-/// `B` is the timeout, or the closure of [`per_request`](TimeoutLayer::per_request): a [`Bound`].
-/// `A` is the closure of [`on_elapsed`](TimeoutLayer::on_elapsed), or nothing: an [`Answer`].
+/// `B`, a [`Bound`], is the timeout, or the closure of [`per_request`](TimeoutLayer::per_request).
+/// `A`, an [`Answer`], is the closure of [`on_elapsed`](TimeoutLayer::on_elapsed), or nothing.
 #[derive(Clone)]
 #[must_use = "a layer does nothing until a service is given to it"]
 pub struct TimeoutLayer<B = Duration, A = ()> {
@@ -46,16 +46,15 @@ impl TimeoutLayer {
     /// Bounds each call by the result of `timeout` for its request, if that is `Some`.
     ///
     /// The call is a [`scope`](crate::scope), from the service's `call` until its future is ready.
-    /// So the bound holds for the calls within it too, and [`remaining`](crate::remaining) returns
-    /// the time left. [`grpc_timeout`](super::grpc_timeout) reads a gRPC header. A closure names
-    /// the type of the request:
+    /// So the bound holds for the calls within it too. [`grpc_timeout`](super::grpc_timeout) reads
+    /// a gRPC header. A closure names the type of the request:
     ///
     /// ```
     /// # use tickwheel::{Duration, tower::TimeoutLayer};
-    /// let by_route = TimeoutLayer::per_request(|request: &http::Request<String>| {
+    /// # let _ =
+    /// TimeoutLayer::per_request(|request: &http::Request<String>| {
     ///     (request.uri().path() != "/events").then_some(Duration::from_secs(5))
     /// });
-    /// # let _ = by_route;
     /// ```
     pub const fn per_request<F, Request>(timeout: F) -> TimeoutLayer<F>
     where
@@ -70,9 +69,8 @@ impl TimeoutLayer {
 }
 
 impl<B, A> TimeoutLayer<B, A> {
-    /// Answers a call that took too long, in the service's own types. The service keeps its error
-    /// type, and its own errors pass through. A call that waits when the timer's runtime shuts down
-    /// is answered too.
+    /// Answers a call that took too long, or that waits when the timer's runtime shuts down, in the
+    /// service's own types. The service keeps its error type, and its own errors pass through.
     ///
     /// ```
     /// # use tickwheel::{Duration, tower::TimeoutLayer};
@@ -117,21 +115,18 @@ impl<S, B: Clone, A: Clone> Layer<S> for TimeoutLayer<B, A> {
 /// A service whose calls are bounded in time: [`TimeoutLayer`]. (For one future there is
 /// [`tickwheel::Timeout`](crate::Timeout).)
 ///
-/// - The service's future is polled first. A ready answer wins over a deadline that has passed, so
-///   a call with a timeout of zero is polled once.
+/// - A ready answer wins over a deadline that has passed, so a call with a timeout of zero is
+///   polled once. A call that took too long is dropped.
 /// - Waiting for the service to be ready is not bounded. To bound it, put the timeout around a
 ///   buffer.
-/// - A call that took too long is dropped.
 /// - It takes no lock, spawns no task and allocates nothing. A call arms a timer only if it waits.
 ///
 /// # Errors
 ///
-/// A boxed [`Elapsed`] if a call took too long, otherwise the service's own error, boxed. A boxed
-/// [`Cancelled`](crate::error::Cancelled) if the timer's runtime shuts down while the call waits in
-/// another runtime. With [`on_elapsed`](TimeoutLayer::on_elapsed) the closure answers instead of
-/// both.
-///
-/// # Panics
+/// A boxed [`Elapsed`] if a call took too long, or [`Cancelled`](crate::error::Cancelled) if the
+/// timer's runtime shuts down while the call waits in another runtime: with
+/// [`on_elapsed`](TimeoutLayer::on_elapsed) the closure answers instead. Otherwise the service's
+/// own error, boxed.
 ///
 /// A call panics outside a tokio runtime, if the layer was not given a timer.
 ///
@@ -179,13 +174,14 @@ where
     }
 
     // A call may be large, so it is moved as seldom as possible: each kind is made in a function of
-    // its own. The clone, which is user code, comes first.
+    // its own.
     #[inline]
     fn call(&mut self, request: Request) -> Self::Future {
         let answer = self.layer.answer.clone();
         match self.layer.bound.limit(&request) {
-            Some(duration) if B::IS_SCOPE => self.call_in_scope(request, duration, answer),
-            duration => self.call_in_time(request, duration, answer),
+            Limit::None => self.call_in_time(request, None, answer),
+            Limit::Time(duration) => self.call_in_time(request, Some(duration), answer),
+            Limit::Scope(duration) => self.call_in_scope(request, duration, answer),
         }
     }
 }
@@ -221,33 +217,26 @@ impl<S, B, A> Timeout<S, B, A> {
     where
         S: Service<Request>,
     {
-        let timer = self.layer.timer.as_ref();
         let deadline = after(duration);
-        #[allow(clippy::async_yields_async)] // It is made here, and polled later.
-        let opened = pin!(scope(timer, deadline, async { self.inner.call(request) }));
-        let Poll::Ready(Ok(call)) = opened.poll(&mut Context::from_waker(Waker::noop())) else {
-            unreachable!("what is ready at once wins over any deadline");
+        let limit = ScopeDeadline::until(deadline);
+        let call = limit::within(limit, || self.inner.call(request));
+        let call = match &self.layer.timer {
+            Some(timer) => timer.scope(deadline, call),
+            None => crate::scope(deadline, call),
         };
-        let call = scope(timer, deadline, call);
         ResponseFuture {
             call: Call::InScope { call },
             answer: Some(answer),
         }
     }
 
-    fn time(&self, duration: Duration) -> Time {
-        match &self.layer.timer {
-            Some(timer) => timer.timeout(duration, pending()),
+    /// The sleep of a timeout. The call lies beside it, because it may be large.
+    fn time(&self, duration: Duration) -> Sleep {
+        let timeout = match &self.layer.timer {
+            Some(timer) => timer.timeout(duration, pending::<()>()),
             None => crate::timeout(duration, pending()),
-        }
-    }
-}
-
-#[inline]
-fn scope<F: Future>(timer: Option<&Timer>, deadline: Instant, call: F) -> Scope<F> {
-    match timer {
-        Some(timer) => timer.scope(deadline, call),
-        None => crate::scope(deadline, call),
+        };
+        timeout.sleep
     }
 }
 
@@ -258,20 +247,18 @@ fn after(duration: Duration) -> Instant {
     now.checked_add(duration).unwrap_or_else(|| now + FAR)
 }
 
-/// Each trait has the name of the public one that it seals.
+/// No other crate can name these, so none can implement a trait whose methods take or return them.
 mod sealed {
-    use super::{Duration, Elapsed};
-
-    pub trait Bound<Request> {}
-    impl<Request> Bound<Request> for Duration {}
-    impl<F: Fn(&Request) -> Option<Duration>, Request> Bound<Request> for F {}
-
-    pub trait Answer<Response, Error> {}
-    impl<Response, Error> Answer<Response, Error> for () {}
-    impl<F, Response, Error> Answer<Response, Error> for F where
-        F: FnOnce(Elapsed) -> Result<Response, Error>
-    {
+    #[derive(Debug)]
+    pub enum Limit {
+        None,
+        Time(super::Duration),
+        Scope(super::Duration),
     }
+
+    /// The call took too long, or waits when the runtime of its timer shuts down.
+    #[derive(Debug)]
+    pub struct Late(pub Option<super::Cancelled>);
 }
 
 /// The bound of a call: one duration for all, or the result of a closure for the request.
@@ -281,7 +268,7 @@ mod sealed {
 /// ```
 /// # use tickwheel::tower::{Answer, Bound, Timeout, TimeoutLayer};
 /// # use tower::{Layer, Service};
-/// fn bounded<S, R, B, A>(inner: S, layer: &TimeoutLayer<B, A>) -> impl Service<R> + use<S, R, B, A>
+/// fn bounded<S, R, B, A>(inner: S, layer: &TimeoutLayer<B, A>) -> impl Service<R>
 /// where
 ///     S: Service<R>,
 ///     B: Bound<R> + Clone,
@@ -289,22 +276,16 @@ mod sealed {
 /// {
 ///     layer.layer(inner)
 /// }
-/// # let _ = bounded::<tower::util::BoxService<(), (), tower::BoxError>, _, std::time::Duration, ()>;
 /// ```
-pub trait Bound<Request>: sealed::Bound<Request> {
-    /// Whether the call is a scope.
+pub trait Bound<Request> {
     #[doc(hidden)]
-    const IS_SCOPE: bool;
-
-    #[doc(hidden)]
-    fn limit(&self, request: &Request) -> Option<Duration>;
+    fn limit(&self, request: &Request) -> Limit;
 }
 
 impl<Request> Bound<Request> for Duration {
-    const IS_SCOPE: bool = false;
-
-    fn limit(&self, _: &Request) -> Option<Duration> {
-        Some(*self)
+    #[inline]
+    fn limit(&self, _: &Request) -> Limit {
+        Limit::Time(*self)
     }
 }
 
@@ -312,17 +293,16 @@ impl<F, Request> Bound<Request> for F
 where
     F: Fn(&Request) -> Option<Duration>,
 {
-    const IS_SCOPE: bool = true;
-
-    fn limit(&self, request: &Request) -> Option<Duration> {
-        self(request)
+    #[inline]
+    fn limit(&self, request: &Request) -> Limit {
+        self(request).map_or(Limit::None, Limit::Scope)
     }
 }
 
 /// The result of a call that was not answered in time: a boxed error for `()`, or the result of a
 /// closure. For functions that take any [`TimeoutLayer`], like [`Bound`]. No other type can
 /// implement it.
-pub trait Answer<Response, Error>: sealed::Answer<Response, Error> {
+pub trait Answer<Response, Error> {
     /// The error of the service with the timeout.
     type Error;
 
@@ -330,9 +310,8 @@ pub trait Answer<Response, Error>: sealed::Answer<Response, Error> {
     #[doc(hidden)]
     fn error(error: Error) -> Self::Error;
 
-    /// The end of a call that was not answered in time, or waits when the runtime shuts down.
     #[doc(hidden)]
-    fn late(self, shut_down: Option<Cancelled>) -> Result<Response, Self::Error>;
+    fn late(self, late: Late) -> Result<Response, Self::Error>;
 }
 
 impl<Response, Error: Into<BoxError>> Answer<Response, Error> for () {
@@ -342,7 +321,7 @@ impl<Response, Error: Into<BoxError>> Answer<Response, Error> for () {
         error.into()
     }
 
-    fn late(self, shut_down: Option<Cancelled>) -> Result<Response, BoxError> {
+    fn late(self, Late(shut_down): Late) -> Result<Response, BoxError> {
         Err(shut_down.map_or_else(|| Elapsed::new().into(), Cancelled::into))
     }
 }
@@ -357,7 +336,7 @@ where
         error
     }
 
-    fn late(self, _: Option<Cancelled>) -> Result<Response, Error> {
+    fn late(self, _: Late) -> Result<Response, Error> {
         // The closure gives the only answer in the service's own types.
         self(Elapsed::new())
     }
@@ -379,7 +358,7 @@ pin_project! {
     #[project = CallProjection]
     #[derive(Debug)]
     enum Call<F> {
-        InTime { #[pin] call: F, time: Option<Time> },
+        InTime { #[pin] call: F, time: Option<Sleep> },
         InScope { #[pin] call: Scope<F> },
     }
 }
@@ -394,38 +373,18 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let called = match this.call.project() {
-            CallProjection::InTime { call, time } => ready!(poll_in_time(call, time, cx)),
+            CallProjection::InTime { call, time } => match time {
+                Some(time) => ready!(poll_capped(call, time, cx)),
+                None => Ok(Ok(ready!(call.poll(cx)))),
+            },
             CallProjection::InScope { call } => ready!(call.try_poll(cx)),
         };
         let mut answer = || this.answer.take().expect("polled after it was ready");
         Poll::Ready(match called {
             Ok(Ok(answered)) => answered.map_err(A::error),
-            Ok(Err(_)) => answer().late(None),
-            Err(cancelled) => answer().late(Some(cancelled)),
+            Ok(Err(_)) => answer().late(Late(None)),
+            Err(cancelled) => answer().late(Late(Some(cancelled))),
         })
-    }
-}
-
-/// The time of a call alone. The call lies beside it, because it may be large.
-type Time = crate::Timeout<Pending<Infallible>>;
-
-fn poll_in_time<F: Future>(
-    call: Pin<&mut F>,
-    time: &mut Option<Time>,
-    cx: &mut Context<'_>,
-) -> Poll<Result<Result<F::Output, Elapsed>, Cancelled>> {
-    let had_budget = coop::has_budget_remaining();
-    if let Poll::Ready(answer) = call.poll(cx) {
-        return Poll::Ready(Ok(Ok(answer)));
-    }
-    let Some(time) = time else {
-        return Poll::Pending;
-    };
-    ready!(poll_tried(had_budget, cx));
-    match ready!(poll_unconstrained(cx, |cx| Pin::new(&mut *time).try_poll(cx))) {
-        Ok(Ok(never)) => match never {},
-        Ok(Err(elapsed)) => Poll::Ready(Ok(Err(elapsed))),
-        Err(cancelled) => Poll::Ready(Err(cancelled)),
     }
 }
 

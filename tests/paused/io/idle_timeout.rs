@@ -189,6 +189,23 @@ async fn a_writer_that_finds_the_expiry_wakes_the_reader() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_panicking_waker_keeps_the_other_half_from_nothing() {
+    struct Panicking;
+    impl Wake for Panicking {
+        fn wake(self: Arc<Self>) {
+            std::panic::resume_unwind(Box::new("on purpose"));
+        }
+    }
+    let mut halves = Halves::new();
+    let waker = Waker::from(Arc::new(Panicking));
+    let reading = pin!(halves.stream.read(&mut [0])).poll(&mut Context::from_waker(&waker));
+    assert_pending!(reading);
+    assert_pending!(halves.poll(Way::Write));
+    sleep(SECOND).await;
+    assert_eq!(halves.run_woken(), [Way::Write]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_direction_that_goes_to_another_task_wakes_that_one() {
     for way in Way::BOTH {
         let mut halves = Halves::new();
