@@ -5,64 +5,36 @@
 //! |---|---|
 //! | [`Handle`], [`Id`], [`TryCurrentError`] | finding the current runtime, and stepping into another one |
 //! | [`RuntimeFlavor`] | whether the clock of a runtime can be paused |
-//! | [`worker_index`], [`TELLS_WORKERS`], [`try_id`], [`TaskId`] | which worker a thread is, and which task it runs |
+//! | [`worker_index`], [`try_id`], [`TaskId`] | which worker a thread is, and which task it runs |
 //! | [`JoinHandle`] | learning that a runtime drops its tasks |
 //! | [`coop`] | the budget of a task, charged by a timer that makes progress |
 //!
 //! Invariant: nothing here is part of the crate's own mechanism.
 
+use std::any::Any;
+
 pub(crate) use tokio::runtime::{Handle, Id, RuntimeFlavor, TryCurrentError};
 pub(crate) use tokio::task::{Id as TaskId, JoinHandle, coop, try_id};
-pub(crate) use worker::{TELLS_WORKERS, index as worker_index};
 
-/// tokio reports from 1.54 on which worker a thread is; its older LTS releases do not. A glob
-/// import within a block shadows the stand-in function, as `clock::pausable` explains.
-mod worker {
-    pub(crate) const TELLS_WORKERS: bool = {
+/// `Some` of [`worker_index`] where tokio reports it, from 1.54 on. A glob import within a block
+/// shadows the stand-in function, as `clock::pausable` explains.
+#[inline(always)]
+pub(crate) fn told_worker_index() -> Option<Option<usize>> {
+    #[allow(dead_code)] // It stands in where tokio has none.
+    fn worker_index() {}
+
+    fn told(index: &dyn Any) -> Option<Option<usize>> {
+        index.downcast_ref().copied()
+    }
+    {
         #[allow(unused_imports)] // Without the function nothing of it is used.
         use tokio::runtime::*;
-        is_told(&worker_index)
-    };
-
-    #[inline(always)]
-    pub(crate) fn index() -> Option<usize> {
-        #[allow(unused_imports)]
-        use tokio::runtime::*;
-        worker_index().told()
+        told(&worker_index())
     }
+}
 
-    #[allow(dead_code)] // It stands in where tokio has none.
-    fn worker_index() -> Untold {
-        Untold
-    }
-
-    #[allow(dead_code)]
-    struct Untold;
-
-    const fn is_told<T: MaybeTold, F: Fn() -> T>(_: &F) -> bool {
-        T::IS_TOLD
-    }
-
-    trait MaybeTold {
-        const IS_TOLD: bool;
-
-        fn told(self) -> Option<usize>;
-    }
-
-    impl MaybeTold for Untold {
-        const IS_TOLD: bool = false;
-
-        fn told(self) -> Option<usize> {
-            None
-        }
-    }
-
-    impl MaybeTold for Option<usize> {
-        const IS_TOLD: bool = true;
-
-        #[inline(always)]
-        fn told(self) -> Option<usize> {
-            self
-        }
-    }
+/// Which worker this thread is. `None` on any other thread, and with older tokio.
+#[inline(always)]
+pub(crate) fn worker_index() -> Option<usize> {
+    told_worker_index().flatten()
 }

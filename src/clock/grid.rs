@@ -23,7 +23,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::long_before;
 use super::pausable::can_be_paused;
 use super::tick::Moment;
-use crate::runtime::{Handle, TELLS_WORKERS, worker_index};
+use crate::runtime::{Handle, told_worker_index};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
@@ -33,7 +33,8 @@ const LINE: u64 = MILLISECOND.as_nanos() as u64;
 /// before entering that runtime: the thread may be a worker of another one.
 pub(crate) fn is_driven_here(handle: &Handle) -> bool {
     let is_current = |current: Handle| current.id() == handle.id();
-    Handle::try_current().is_ok_and(is_current) && (worker_index().is_some() || !TELLS_WORKERS)
+    let may_be_worker = told_worker_index().is_none_or(|index| index.is_some());
+    may_be_worker && Handle::try_current().is_ok_and(is_current)
 }
 
 /// The instant from which ticks are counted, no later than now. The caller is in the runtime's

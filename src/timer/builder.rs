@@ -35,11 +35,9 @@ const MAX_SHARDS: usize = 1024;
 /// | [`name`](Builder::name) | none | its name in metrics and events |
 ///
 /// ```
-/// use tickwheel::{Duration, Timer};
-///
+/// # use tickwheel::{Duration, Timer};
 /// # tokio_test::block_on(async {
 /// let keepalives = Timer::builder().tick(Duration::from_millis(100)).name("keepalives").build()?;
-/// assert_eq!(keepalives.name(), Some("keepalives"));
 /// # Ok::<(), tickwheel::error::BuildError>(()) }).unwrap();
 /// ```
 #[derive(Clone, Debug)]
@@ -64,8 +62,7 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// The length of a tick, from 1 ms to an hour; 1 ms by default. A shorter one is an error,
-    /// because tokio's own timers have a grid of 1 ms.
+    /// The length of a tick, from 1 ms, which is the grid of tokio's own timers, to an hour.
     pub fn tick(mut self, tick: Duration) -> Builder {
         self.tick = tick;
         self
@@ -79,20 +76,18 @@ impl Builder {
         self
     }
 
-    /// Whether deadlines get a grace after a stall. The default is `true`.
+    /// Whether deadlines get a grace after a stall.
     ///
-    /// A process that is stopped, throttled or blocked makes the driver late. If it is late by more
-    /// than 50 ms plus one tick, each [`Deadline`](crate::Deadline) that passed meanwhile, or is
-    /// due within 100 ms after the stall, is postponed by the length of the stall, so that unread
-    /// heartbeats are read first. It stays pending for at least 100 ms after the stall, or for its
-    /// timeout if that is shorter. With `false` a deadline that has passed has expired, as a lease
-    /// requires: a late reset must return `false`.
+    /// A process that is stopped, throttled or blocked for more than 50 ms plus one tick makes the
+    /// driver late, and heartbeats lie unread. [What a grace
+    /// does](crate::guarantees#what-each-covers). With `false` a deadline that has passed has
+    /// expired, as a lease requires: a late reset must return `false`.
     pub fn stall_grace(mut self, grace: bool) -> Builder {
         self.stall_grace = grace;
         self
     }
 
-    /// A name for the timer, in its [`Metrics`](crate::metrics::Metrics) and its `tracing` events.
+    /// A name for the timer in its [`Metrics`](crate::metrics::Metrics) and its `tracing` events.
     pub fn name(mut self, name: impl Into<String>) -> Builder {
         self.name = Some(name.into().into());
         self
@@ -117,37 +112,30 @@ impl Builder {
     pub fn build_on(self, handle: &Handle) -> Result<Timer, BuildError> {
         let is_driven_here = grid::is_driven_here(handle);
         let for_task = try_id().is_some();
-        let build = || self.build_here(handle, is_driven_here, for_task);
+        let build = || {
+            let (tick, shards) = self.checked()?;
+            let spread = Spread::on(handle);
+            let count = shards.unwrap_or_else(|| spread.threads().min(MAX_SHARDS));
+            let _context = handle.enter();
+            catch_unwind(|| drop(tokio::time::sleep(Duration::ZERO)))
+                .map_err(|_| BuildError::NoTimeDriver)?;
+            let life = Life::of(handle, for_task);
+            let epoch = match life {
+                Life::Alive => grid::epoch(handle, is_driven_here),
+                Life::Ends | Life::Ended => Instant::now(),
+            };
+            let clock = Clock::new(Some(handle), tick, epoch, self.stall_grace);
+            let timer = self.assemble(clock, count, spread);
+            let Inner { driver, shards, .. } = &*timer.inner;
+            driver.begin(shards, handle, life);
+            Ok(timer)
+        };
         // A runtime is sure to stay alive only for its own worker.
         if is_driven_here {
             build()
         } else {
             on_a_plain_thread(handle, build)
         }
-    }
-
-    fn build_here(
-        self,
-        handle: &Handle,
-        is_driven_here: bool,
-        for_task: bool,
-    ) -> Result<Timer, BuildError> {
-        let (tick, shards) = self.checked()?;
-        let spread = Spread::on(handle);
-        let count = shards.unwrap_or_else(|| spread.threads().min(MAX_SHARDS));
-        let _context = handle.enter();
-        catch_unwind(|| drop(tokio::time::sleep(Duration::ZERO)))
-            .map_err(|_| BuildError::NoTimeDriver)?;
-        let life = Life::of(handle, for_task);
-        let epoch = match life {
-            Life::Alive => grid::epoch(handle, is_driven_here),
-            Life::Ends | Life::Ended => Instant::now(),
-        };
-        let clock = Clock::new(Some(handle), tick, epoch, self.stall_grace);
-        let timer = self.assemble(clock, count, spread);
-        let Inner { driver, shards, .. } = &*timer.inner;
-        driver.begin(shards, handle, life);
-        Ok(timer)
     }
 
     pub(super) fn named_as(self, runtime: &Handle) -> Builder {

@@ -1,10 +1,10 @@
 //! The [`Timer`], the handle that makes all futures.
-
-// Invariant: a future holds only its shard, so making one touches no count that all workers share.
+//!
+//! Invariant: a future holds only its shard, so making one touches no count that all workers share.
 
 use std::fmt;
 use std::future::IntoFuture;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -28,12 +28,11 @@ use crate::timer::{Builder, local};
 /// A clone is cheap. A timer can be used from any thread, inside or outside of its runtime. Its
 /// futures fire by its own runtime's clock, even if every handle is dropped.
 ///
-/// Most programs need no timer of their own: [`sleep`](crate::sleep), [`timeout`](crate::timeout)
-/// and [`Timer::current`] use the current runtime's. Keeping a `Timer` saves the look-up.
+/// Most programs need no timer of their own: the free functions use the current runtime's. Keeping
+/// a `Timer` saves the look-up.
 ///
 /// ```
-/// use tickwheel::{Duration, Timer};
-///
+/// # use tickwheel::{Duration, Timer};
 /// # tokio_test::block_on(async { tokio::time::pause();
 /// let timer = Timer::current();
 /// let slow = timer.timeout(Duration::from_secs(30), std::future::pending::<()>()).await;
@@ -43,22 +42,6 @@ use crate::timer::{Builder, local};
 #[derive(Clone)]
 pub struct Timer {
     pub(super) inner: Arc<Inner>,
-}
-
-/// A handle that does not keep the timer.
-#[derive(Clone)]
-pub(crate) struct WeakTimer {
-    inner: Weak<Inner>,
-}
-
-impl WeakTimer {
-    pub(crate) fn upgrade(&self) -> Option<Timer> {
-        self.inner.upgrade().map(|inner| Timer { inner })
-    }
-
-    pub(super) fn is_held(&self) -> bool {
-        self.inner.strong_count() > 0
-    }
 }
 
 pub(super) struct Inner {
@@ -75,43 +58,35 @@ impl Timer {
         Builder::default()
     }
 
-    /// The current runtime's own timer, as in the free functions, made by the first use.
-    ///
-    /// # Panics
-    ///
-    /// Outside a tokio runtime, and in one without a time driver.
+    /// The current runtime's own timer, as in the free functions, made by the first use. It panics
+    /// outside a tokio runtime, and in one without a time driver.
     #[track_caller]
     pub fn current() -> Timer {
         local::timer()
     }
 
-    /// The process's own timer, on a thread of its own, for every executor. The first use starts
-    /// the thread, which never ends.
+    /// The process's own timer, for every executor. The first use starts its thread, which never
+    /// ends.
     ///
     /// | | [`current`](Timer::current), [`tickwheel::sleep`](crate::sleep) and the others | `global` |
     /// |---|---|---|
     /// | where it can be called | in a tokio runtime with a time driver | anywhere: under any executor, on any thread |
     /// | finding the timer | asks tokio for the current runtime, a count that all its threads share | reads a static, and counts a handle: keep it |
-    /// | where timers fire | in the runtime, near the woken tasks | on the thread `tickwheel-timer`, which sends each woken task to another thread |
+    /// | where timers fire | in the runtime, near the woken tasks | on the thread `tickwheel-timer`, in the context of no runtime, which sends each woken task to another thread |
     /// | a runtime that is stalled or has shut down | its timers are late, or end | the timers of others go on |
     /// | tokio's paused clock | is followed | is not followed: time is the system's |
     ///
-    /// In a tokio program of one runtime use the runtime's own timer, above all if many timers fire
-    /// or the tests pause the clock. Use this one outside of tokio, where several runtimes or
-    /// executors share deadlines, and where a timeout must fire although its runtime is stalled.
+    /// In a tokio program of one runtime use the runtime's own timer. Use this one outside of
+    /// tokio, where several runtimes or executors share deadlines, and where a timeout must fire
+    /// although its runtime is stalled.
     ///
     /// ```
-    /// use tickwheel::{Duration, Timer};
-    ///
+    /// # use tickwheel::{Duration, Timer};
     /// futures::executor::block_on(async {
-    ///     let timer = Timer::global();
-    ///     timer.sleep(Duration::from_millis(5)).await;
-    ///     let slow = std::future::pending::<()>();
-    ///     assert!(timer.timeout(Duration::from_millis(5), slow).await.is_err());
+    ///     Timer::global().sleep(Duration::from_millis(5)).await;
     /// });
     /// ```
     ///
-    /// The thread sleeps until the next timer is due, and wakes tasks in the context of no runtime.
     /// A waker that blocks delays the timers after it. A forked child process has no such thread,
     /// so its sleeps never end.
     ///
@@ -121,9 +96,7 @@ impl Timer {
     /// [`scope`](Timer::scope) is an instant of the clock where the scope is polled; the time left
     /// then passes in the system's time.
     ///
-    /// # Panics
-    ///
-    /// If the thread cannot be started. A later use tries again.
+    /// It panics if the thread cannot be started. A later use tries again.
     #[track_caller]
     pub fn global() -> Timer {
         local::global_timer().clone()
@@ -158,9 +131,8 @@ impl Timer {
         Timeout::new(sleep, future.into_future())
     }
 
-    /// Like [`tickwheel::scope`](crate::scope), on this timer. `deadline` is an instant of the
-    /// clock that [`Instant::now`] reads where the scope is polled; see [`Scope`] for a timer on
-    /// another clock.
+    /// Like [`tickwheel::scope`](crate::scope), on this timer. See [`Scope`] for a timer that goes
+    /// by another clock than the poller.
     #[inline]
     pub fn scope<F: IntoFuture>(&self, deadline: Instant, future: F) -> Scope<F::IntoFuture> {
         let sleep = self.sleep_until(deadline);
@@ -174,8 +146,8 @@ impl Timer {
         Interval::new(self.sleep_until(self.now()), period)
     }
 
-    /// Like [`tickwheel::interval_at`](crate::interval_at), on this timer. Panics for a zero
-    /// `period`.
+    /// Like [`tickwheel::interval_at`](crate::interval_at), on this timer. Panics if `period` is
+    /// zero.
     #[track_caller]
     pub fn interval_at(&self, start: Instant, period: Duration) -> Interval {
         assert_period(period);
@@ -188,9 +160,8 @@ impl Timer {
         Deadline::new(self.shard().clone(), timeout)
     }
 
-    /// The present instant of the timer's clock, the system's. In a build with tokio's `test-util`
-    /// the timer of a current-thread runtime, which may be paused, reads [`Instant::now`] on the
-    /// calling thread.
+    /// The present instant of the timer's clock, the system's. With tokio's `test-util` the timer
+    /// of a current-thread runtime reads [`Instant::now`] on the calling thread.
     pub fn now(&self) -> Instant {
         self.inner.clock.now_instant()
     }
@@ -206,19 +177,13 @@ impl Timer {
         self.reporter().name().map(|name| &**name)
     }
 
-    /// The contents of every slot of every level. Locks each shard, one after the other, for some
-    /// microseconds, however many timers there are. Each shard is counted atomically.
+    /// The contents of every slot of every level. Locks one shard after the other, each for some
+    /// microseconds, however many timers there are.
     pub fn snapshot(&self) -> Snapshot {
         let clock = &self.inner.clock;
         let now = clock.current_tick().get();
         let shards = self.inner.shards.iter().map(|shard| shard.slot_counts());
         Snapshot::new(now, clock.tick().as_duration(), shards)
-    }
-
-    pub(crate) fn downgrade(&self) -> WeakTimer {
-        WeakTimer {
-            inner: Arc::downgrade(&self.inner),
-        }
     }
 
     /// The calling thread's shard. A worker that moves to another thread takes its shard along.

@@ -1,65 +1,52 @@
 //! The runtime's own timer: one for each runtime, made on first use and found again without a
 //! global lock. And the process's timer, on a thread of its own, under no runtime.
 //!
-//! A thread remembers the shard that it used last, with the id of the runtime and the thread's
-//! worker index, and the hot path compares these two. Otherwise the thread searches the timers that
-//! it used before, and then the registry of all runtimes, under a lock.
-//!
-//! A timer that learns of the end of its runtime releases the runtime's resources.
+//! A thread remembers the timers that it used last. The hot path compares the runtime and the
+//! worker index of the very last one. Otherwise the thread searches the others, and then the
+//! registry of all runtimes, under a lock.
 //!
 //! Invariant: the registry keeps no timer alive. A runtime's own timer lives while a thread
 //! remembers it, or a caller holds it or waits on it; a later use makes a new one. At most one
-//! timer of the process exists. After a failed start of its thread, the next use tries again.
+//! timer of the process exists.
 //!
 //! Orders that could go wrong, and why they do not:
 //!
-//! - *An id is used again.* tokio may give a new runtime the id of one that has shut down. If
-//!   anything was armed on the old runtime's timer, that timer is marked as ended by then, and is
-//!   never found again. So far tokio reuses no id.
+//! - *An id is used again*, which tokio does not do so far. If anything was armed on the old
+//!   runtime's timer, that timer is marked as ended by then, and is never found again.
 //! - *Two threads make the timer at once.* Each makes one outside the lock. The first to come is
 //!   registered, and the other thread takes that one. An unused timer does nothing.
-//! - *The runtime shuts down while its timer is made, or before.* Arming on it finds that out.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, Weak};
 
-use super::thread_shard::note_driven;
-use super::{Builder, Timer, WeakTimer};
+use super::handle::Inner;
+use super::thread_shard::{knows_driven, note_driven};
+use super::{Builder, Timer};
 use crate::runtime;
 use crate::runtime::{Handle, TryCurrentError};
 use crate::shard::Shard;
 use crate::sync::lock;
 
 thread_local! {
-    static LATEST: RefCell<Option<Latest>> = const { RefCell::new(None) };
-
     /// The timer used last comes last.
-    static REMEMBERED: RefCell<Vec<(runtime::Id, Timer)>> = const { RefCell::new(Vec::new()) };
+    static REMEMBERED: RefCell<Vec<Remembered>> = const { RefCell::new(Vec::new()) };
 }
 
-std::thread_local! {
-    /// Whether this thread has found a timer as a worker.
-    static HAS_FOUND: Cell<bool> = const { Cell::new(false) };
-}
-
-struct Latest {
+struct Remembered {
     runtime: runtime::Id,
-    worker: Option<usize>,
+    timer: Timer,
+    /// Of this thread, when it was this worker.
     shard: Arc<Shard>,
+    worker: Option<usize>,
 }
 
 const MOST_REMEMBERED: usize = 8;
 
 static REGISTRY: LazyLock<Mutex<Registry>> = LazyLock::new(Mutex::default);
 
-#[derive(Default)]
-struct Registry {
-    timers: HashMap<runtime::Id, WeakTimer>,
-    /// Above this length, the entries of dropped timers are removed.
-    sweep_at: usize,
-}
+type Registry = HashMap<runtime::Id, Weak<Inner>>;
 
 #[track_caller]
 pub(crate) fn timer() -> Timer {
@@ -69,22 +56,24 @@ pub(crate) fn timer() -> Timer {
 #[track_caller]
 #[inline]
 pub(crate) fn shard() -> Arc<Shard> {
-    let runtime = current_runtime();
-    match latest(runtime.id()) {
-        Some(shard) => shard,
-        None => look_up(&runtime).shard().clone(),
-    }
+    shard_on(&current_runtime())
 }
 
 /// The shard on which the calling thread arms: of the current runtime's own timer, or of the
 /// process's timer outside of a runtime.
 pub(crate) fn shard_of_poller() -> Arc<Shard> {
     match Handle::try_current() {
-        Ok(runtime) => match latest(runtime.id()) {
-            Some(shard) => shard,
-            None => look_up(&runtime).shard().clone(),
-        },
+        Ok(runtime) => shard_on(&runtime),
         Err(_) => global_shard(),
+    }
+}
+
+#[inline]
+#[track_caller]
+fn shard_on(runtime: &Handle) -> Arc<Shard> {
+    match latest(runtime.id()) {
+        Some(shard) => shard,
+        None => look_up(runtime).shard().clone(),
     }
 }
 
@@ -94,7 +83,7 @@ pub(crate) fn shard_of_poller() -> Arc<Shard> {
 #[inline]
 #[track_caller]
 pub(crate) fn ensure_worker_timer() -> bool {
-    runtime::worker_index().is_some() && (HAS_FOUND.with(Cell::get) || find_first())
+    runtime::worker_index().is_some() && (knows_driven() || find_first())
 }
 
 #[cold]
@@ -118,16 +107,16 @@ fn current_runtime() -> Handle {
 /// This thread's last shard, if the runtime and the worker are still the same.
 #[inline]
 fn latest(runtime: runtime::Id) -> Option<Arc<Shard>> {
-    let find = |latest: &RefCell<Option<Latest>>| {
-        let latest = latest.borrow();
-        let found = latest.as_ref().filter(|latest| {
+    let find = |remembered: &RefCell<Vec<Remembered>>| {
+        let remembered = remembered.borrow();
+        let found = remembered.last().filter(|latest| {
             latest.runtime == runtime
                 && latest.worker == runtime::worker_index()
                 && !latest.shard.clock().has_ended()
         });
         found.map(|latest| latest.shard.clone())
     };
-    LATEST.try_with(find).ok().flatten()
+    REMEMBERED.try_with(find).ok().flatten()
 }
 
 #[cold]
@@ -141,42 +130,41 @@ fn look_up(runtime: &Handle) -> Timer {
     };
     if runtime::worker_index().is_some() {
         note_driven(id);
-        HAS_FOUND.with(|found| found.set(true));
     }
     remember(id, &timer);
     timer
 }
 
 fn remembered(id: runtime::Id) -> Option<Timer> {
-    let find = |remembered: &RefCell<Vec<(runtime::Id, Timer)>>| {
+    let find = |remembered: &RefCell<Vec<Remembered>>| {
         let remembered = remembered.borrow();
-        let found = remembered.iter().find(|(of, _)| *of == id);
-        found.map(|(_, timer)| timer.clone())
+        let found = remembered.iter().find(|one| one.runtime == id);
+        found.map(|one| one.timer.clone())
     };
     let timer = REMEMBERED.try_with(find).ok().flatten();
     timer.filter(|timer| !timer.has_ended())
 }
 
 fn remember(id: runtime::Id, timer: &Timer) {
-    let take_its_place = |remembered: &RefCell<Vec<(runtime::Id, Timer)>>| {
+    let latest = Remembered {
+        runtime: id,
+        timer: timer.clone(),
+        shard: timer.shard().clone(),
+        worker: runtime::worker_index(),
+    };
+    let take_its_place = |remembered: &RefCell<Vec<Remembered>>| {
         let mut remembered = remembered.borrow_mut();
         let (mut forgotten, mut kept): (Vec<_>, Vec<_>) = std::mem::take(&mut *remembered)
             .into_iter()
-            .partition(|(of, timer)| *of == id || timer.has_ended());
+            .partition(|one| one.runtime == id || one.timer.has_ended());
         if kept.len() == MOST_REMEMBERED {
             forgotten.push(kept.remove(0));
         }
-        kept.push((id, timer.clone()));
+        kept.push(latest);
         *remembered = kept;
         forgotten
     };
-    let latest = Latest {
-        runtime: id,
-        worker: runtime::worker_index(),
-        shard: timer.shard().clone(),
-    };
     // Drop the evicted timers after the borrow ends.
-    drop(LATEST.try_with(|place| place.replace(Some(latest))));
     drop(REMEMBERED.try_with(take_its_place));
 }
 
@@ -190,9 +178,9 @@ fn panic_outside(error: &TryCurrentError) -> ! {
 }
 
 fn registered(id: runtime::Id) -> Option<Timer> {
-    let timer = registry().timers.get(&id).and_then(WeakTimer::upgrade);
+    let inner = registry().get(&id).and_then(Weak::upgrade)?;
     // The lock is released, so a timer that has ended is dropped under no lock.
-    timer.filter(|timer| !timer.has_ended())
+    Some(Timer { inner }).filter(|timer| !timer.has_ended())
 }
 
 #[track_caller]
@@ -203,26 +191,17 @@ fn make(handle: &Handle) -> Timer {
         Err(error) => panic!("{error}"),
     };
     let mut registry = registry();
-    let first = registry.timers.get(&id).and_then(WeakTimer::upgrade);
+    let first = registry.get(&id).and_then(Weak::upgrade);
+    let first = first.map(|inner| Timer { inner });
     if let Some(first) = first.filter(|first| !first.has_ended()) {
         drop(registry);
         return first;
     }
-    registry.timers.insert(id, timer.downgrade());
-    registry.sweep_if_due();
+    // A new runtime costs far more than a look at each of the others.
+    registry.retain(|_, other| other.strong_count() > 0);
+    registry.insert(id, Arc::downgrade(&timer.inner));
     drop(registry);
     timer
-}
-
-impl Registry {
-    /// Removes the entries of dropped timers, at an amortised constant cost.
-    fn sweep_if_due(&mut self) {
-        if self.timers.len() > self.sweep_at {
-            self.timers.retain(|_, timer| timer.is_held());
-            self.timers.shrink_to(2 * self.timers.len());
-            self.sweep_at = 2 * self.timers.len() + 16;
-        }
-    }
 }
 
 fn registry() -> MutexGuard<'static, Registry> {
@@ -296,6 +275,6 @@ mod tests {
             assert_eq!(remembered(), 1, "by this thread");
         }
         // Other tests have runtimes too.
-        assert!(registry().timers.len() < 80, "by the registry");
+        assert!(registry().len() < 80, "by the registry");
     }
 }

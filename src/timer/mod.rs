@@ -7,4 +7,4 @@ mod thread_shard;
 
 pub use builder::Builder;
 
-pub(crate) use handle::{Timer, WeakTimer};
+pub(crate) use handle::Timer;
