@@ -6,9 +6,8 @@
 //!
 //! Invariants:
 //!
-//! - An entry is taken out or shown under the lock of its part, and taken out once: when its
-//!   [`KeyedDeadline`] is dropped or removed, by `drain` or by `close`. Its deadline is settled,
-//!   and its key is dropped, under no lock of the map.
+//! - An entry is taken out once, under the lock of its part. Its deadline is settled, and its key
+//!   is dropped, under no lock of the map.
 //! - A [`KeyedDeadline`] finds its entry by the identity of its word, so an older one never takes
 //!   out a newer one's entry.
 //! - A permit is taken under the part's lock right before an entry is inserted, and released right
@@ -19,21 +18,13 @@
 //!
 //! Orders that could go wrong, and why they do not:
 //!
-//! - *Two inserts under one key.* The part's lock orders them. The later one replaces the word, and
-//!   then settles the earlier deadline.
 //! - *A newer deadline replaces a word that a call has found.* The call finds that the word has
 //!   ended, and looks the key up again. It returns `false` only if that word has ended too, or the
 //!   key is gone. If it acts in time, it came before the insert.
 //! - *A word leaves the map, and its owner restarts it, before a call acts.* The call acts on the
 //!   deadline that was the key's when it looked it up.
-//! - *Find, then insert.* `insert_if_absent` searches before it arms a deadline, and again under
-//!   the lock of the part.
-//! - *Drain or close against insert.* All parts are locked while their tables are taken, so an
-//!   insert comes wholly before or after.
 //! - *Drain against expiry, cancel, reset, restart.* Each settles or moves the word, one after the
 //!   other. A drain returns the deadlines that it settled itself.
-//! - *Drain against a dropped `KeyedDeadline`.* An entry leaves its table once, and the call that
-//!   takes it out releases its permit. One of the two settles the word.
 //! - *A walk from part to part, against inserts and drops.* A key never changes its part, so it is
 //!   seen once.
 
@@ -49,12 +40,10 @@ use std::time::Duration;
 use futures_core::FusedFuture;
 use tokio::time::Instant;
 
-use crate::clock::tick::Moment;
 use crate::deadline::ResetHandle;
 use crate::deadline::warn_before::WarnBefore;
 use crate::error::{Cancelled, InsertError, InsertIfAbsentError};
 use crate::keyed::linear_hash_table::{Hashed, LinearHashTable};
-use crate::keyed::not_occupied;
 use crate::keyed::table::{DefaultHashBuilder, PartGuard, Reentry, Table, hash_of};
 use crate::shard::DeadlineRef;
 use crate::shard::word::{EXPIRED, MapTag, Word};
@@ -76,16 +65,12 @@ use crate::timer::Timer;
 /// | [`drain`](DeadlineMap::drain), [`close`](DeadlineMap::close) | the locks of all parts at once, for a moment; then O(keys) and no lock of the map |
 /// | [`expire_all`](DeadlineMap::expire_all), [`for_each`](DeadlineMap::for_each) | O(keys), under the lock of one part at a time: a map has four for each core |
 ///
-/// [`handle`](DeadlineMap::handle) leads to all other calls of a [`ResetHandle`], such as
-/// `map.handle(&key)?.extend(by)`. It acts on the deadline that was the key's then. Keep the handle
-/// to reset one key often, without a look-up.
-///
 /// A new map takes some hundred bytes, and each of its parts some hundred more once it has held a
 /// key. The map frees memory as keys go, in any order. No call moves more than two thousand keys.
 ///
-/// A key's `Hash`, its `Drop`, and its `Clone` in an insert run with no lock held. If one of them
-/// panics, that call panics, no other key is harmed, and no capacity is lost. The map stores a
-/// clone of each key. If the `Drop` of both panics at once, the process aborts.
+/// The map stores a clone of each key. A key's `Hash`, its `Drop`, and its `Clone` in an insert run
+/// with no lock held. If one of them panics, that call panics, no other key is harmed, and no
+/// capacity is lost. If the `Drop` of both clones panics at once, the process aborts.
 ///
 /// # Closures
 ///
@@ -105,18 +90,16 @@ use crate::timer::Timer;
 /// let sessions = DeadlineMap::new(&Timer::current());
 /// let session = sessions.insert("alice".to_owned(), minute)?;
 /// assert!(sessions.reset("alice"), "a request of hers, in time");
-/// assert!(!sessions.reset("bob"), "he has no session");
-/// assert!(sessions.insert_if_absent("alice".to_owned(), minute).is_err(), "it is there");
 ///
 /// let newer = sessions.insert("alice".to_owned(), minute)?;
 /// assert!(session.await.unwrap_err().is_replaced());
 /// let operator = sessions.handle("alice").expect("it is in the map");
 /// assert!(operator.extend(10 * minute));
-/// assert_eq!(operator.remaining(), Some(11 * minute));
 /// newer.await?;
 /// assert!(sessions.is_empty());
 /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 /// ```
+#[derive(Clone)]
 pub struct DeadlineMap<K, S = DefaultHashBuilder> {
     inner: Arc<Inner<K>>,
     hash_builder: S,
@@ -142,7 +125,12 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     /// [`InsertError::AtCapacity`] if the key is new and the map is at its limit.
     pub fn insert(&self, key: K, timeout: Duration) -> Result<KeyedDeadline<K>, InsertError<K>> {
         let hash = self.hash(&key);
-        self.put(hash, key, timeout, true).map_err(not_occupied)
+        let put = self.put(hash, key, timeout, true);
+        put.map_err(|error| match error {
+            InsertIfAbsentError::Closed(key) => InsertError::Closed(key),
+            InsertIfAbsentError::AtCapacity(key) => InsertError::AtCapacity(key),
+            InsertIfAbsentError::Occupied(_) => unreachable!("it replaces what is there"),
+        })
     }
 
     /// Like [`insert`](DeadlineMap::insert), but only under a key that is not in the map.
@@ -228,9 +216,8 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         self.settle_taken(self.inner.take(self.hash(key), is_it))
     }
 
-    /// Removes the key of a deadline and cancels that. Returns `false`, without any effect, if the
-    /// deadline was replaced or removed, or is of another map. So a task that ends its deadline
-    /// never ends a newer one under the same key.
+    /// Removes the key of a deadline and cancels that, but no newer one under the same key. Returns
+    /// `false`, without any effect, if it was replaced or removed, or is of another map.
     pub fn compare_and_remove(&self, deadline: &KeyedDeadline<K>) -> bool {
         self.settle_taken(self.inner.take_own(&deadline.word))
     }
@@ -251,12 +238,9 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     where
         K: Borrow<Q>,
     {
-        let now = self.inner.now();
-        self.reset_with(
-            key,
-            |deadline| deadline.try_reset(now),
-            |deadline| deadline.reset(now),
-        )
+        let now = self.inner.timer.clock().now();
+        let try_reset = |deadline: DeadlineRef<'_>| deadline.try_reset(now);
+        self.act(key, try_reset, |deadline| deadline.reset(now))
     }
 
     /// Like [`reset`](DeadlineMap::reset), counted from an instant: [`ResetHandle::reset_from`].
@@ -266,34 +250,8 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     {
         let clock = self.inner.timer.shard().clock();
         let (now, since) = (clock.now(), clock.moment(since));
-        self.reset_with(
-            key,
-            |deadline| deadline.try_reset_from(now, since),
-            |deadline| deadline.reset_from(now, since),
-        )
-    }
-
-    /// Nearly every reset ends in `try_reset`, under the lock of the part.
-    #[inline]
-    fn reset_with<Q: Hash + Eq + ?Sized>(
-        &self,
-        key: &Q,
-        try_reset: impl FnOnce(DeadlineRef<'_>) -> bool,
-        reset: impl Fn(DeadlineRef<'_>) -> bool,
-    ) -> bool
-    where
-        K: Borrow<Q>,
-    {
-        let start = |word: &Arc<Word>| {
-            let is_reset = try_reset(self.inner.deadline(word));
-            (!is_reset).then(|| word.clone())
-        };
-        let hash = self.hash(key);
-        let found = self.inner.find(hash, key, start);
-        let reset = |deadline: DeadlineRef<'_>| reset(deadline).then_some(());
-        found.is_some_and(|word| {
-            word.is_none_or(|word| self.act_from(word, hash, key, reset).is_some())
-        })
+        let try_reset = |deadline: DeadlineRef<'_>| deadline.try_reset_from(now, since);
+        self.act(key, try_reset, |deadline| deadline.reset_from(now, since))
     }
 
     /// Expires the deadline of a key, like [`ResetHandle::expire`]. `false` if the key is missing.
@@ -301,11 +259,12 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     where
         K: Borrow<Q>,
     {
-        self.act(key, |deadline| deadline.settle(EXPIRED)).is_some()
+        let expire = |deadline: DeadlineRef<'_>| deadline.settle(EXPIRED).is_some();
+        self.act(key, |_| false, expire)
     }
 
-    /// The handle of a key's deadline, with all of its calls. They return `false` once a newer
-    /// deadline has replaced it. `None` if the key is not in the map.
+    /// The handle of the deadline that is now the key's, for all other calls, or to reset it often
+    /// without a look-up. `None` if the key is not in the map.
     pub fn handle<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<ResetHandle>
     where
         K: Borrow<Q>,
@@ -322,37 +281,33 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         self.inner.find(self.hash(key), key, |_| ()).is_some()
     }
 
-    fn act<Q, R>(&self, key: &Q, act: impl Fn(DeadlineRef<'_>) -> Option<R>) -> Option<R>
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
-    {
-        let hash = self.hash(key);
-        let word = self.inner.find(hash, key, Arc::clone)?;
-        self.act_from(word, hash, key, act)
-    }
-
-    fn act_from<Q, R>(
+    /// Calls `begin` under the lock of the part, where nearly every reset ends, and then `act`.
+    /// `false` if both return that for the last deadline of the key, or the key is missing.
+    #[inline]
+    fn act<Q: Hash + Eq + ?Sized>(
         &self,
-        mut word: Arc<Word>,
-        hash: u32,
         key: &Q,
-        act: impl Fn(DeadlineRef<'_>) -> Option<R>,
-    ) -> Option<R>
+        begin: impl FnOnce(DeadlineRef<'_>) -> bool,
+        act: impl Fn(DeadlineRef<'_>) -> bool,
+    ) -> bool
     where
         K: Borrow<Q>,
-        Q: Eq + ?Sized,
     {
-        loop {
-            if let Some(done) = act(self.inner.deadline(&word)) {
-                return Some(done);
+        let inner = &*self.inner;
+        let hash = self.hash(key);
+        let begin = |word: &Arc<Word>| (!begin(inner.deadline(word))).then(|| word.clone());
+        let mut word = match inner.find(hash, key, begin) {
+            None => return false,
+            Some(None) => return true,
+            Some(Some(word)) => word,
+        };
+        while !act(inner.deadline(&word)) {
+            match inner.find(hash, key, Arc::clone) {
+                Some(present) if !Arc::ptr_eq(&present, &word) => word = present,
+                _ => return false,
             }
-            let present = self.inner.find(hash, key, Arc::clone)?;
-            if Arc::ptr_eq(&present, &word) {
-                return None;
-            }
-            word = present;
         }
+        true
     }
 
     #[inline]
@@ -365,10 +320,9 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     /// Removes every key and cancels the pending deadlines,
     /// [drained](crate::error::Cancelled::is_drained). Returns their keys, each with the time left.
     ///
-    /// It is atomic: an insert comes wholly before or wholly after it. Each pending deadline is
-    /// returned once, unless it expires, or its own [`KeyedDeadline`] or handle or a replacing
-    /// insert ends it at that moment. Other calls wait only while it removes the keys, and not
-    /// while it cancels the deadlines.
+    /// It is atomic: an insert comes wholly before or wholly after it. A deadline that ends by
+    /// itself, by its own [`KeyedDeadline`] or handle or by a replacing insert at that moment is
+    /// not returned. Other calls wait only while it removes the keys, not while it cancels.
     pub fn drain(&self) -> Vec<(K, Duration)> {
         self.take_all(false)
     }
@@ -386,7 +340,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
             if close {
                 all.close();
             }
-            parts.extend(all.iter_mut().map(|part| {
+            parts.extend(all.parts.iter_mut().map(|part| {
                 let taken = std::mem::replace(&mut **part, LinearHashTable::new());
                 part.release(taken.len());
                 taken
@@ -394,7 +348,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         }
         let mut drained = Vec::with_capacity(parts.iter().map(|part| part.len()).sum());
         let mut over = Vec::new();
-        for entry in parts.into_iter().flatten() {
+        for entry in parts.into_iter().flat_map(LinearHashTable::into_entries) {
             let deadline = inner.deadline(&entry.word);
             match deadline.settle(Err(Cancelled::DRAINED)) {
                 Some(due) => drained.push((entry.key, deadline.left(due))),
@@ -424,10 +378,9 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
 
     /// Calls `f` with each key and the handle of its deadline, pending or not, in no order.
     ///
-    /// It locks one part at a time, so it is not an atomic snapshot. It visits a key that stays in
-    /// the map exactly once, and may miss a key that is inserted or removed meanwhile. `f` must not
-    /// call the map (see [Closures](DeadlineMap#closures)). It may use the handle, whose wake-up
-    /// also runs under the lock.
+    /// It is not an atomic snapshot: it visits a key that stays in the map exactly once, and may
+    /// miss one that is inserted or removed meanwhile. `f` may use the handle, whose wake-up also
+    /// runs under the lock, but must not call the map (see [Closures](DeadlineMap#closures)).
     pub fn for_each(&self, mut f: impl FnMut(&K, &ResetHandle)) {
         let inner = &*self.inner;
         for part in inner.table.lock_each() {
@@ -439,8 +392,8 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
 }
 
 impl<K, S> DeadlineMap<K, S> {
-    /// How many keys are in the map, their deadlines pending or not. It takes no lock, and reads
-    /// one count for each part. While other threads change the map, the sum may mix moments.
+    /// How many keys are in the map, their deadlines pending or not. It reads one count for each
+    /// part, without a lock, so the sum may mix moments.
     pub fn len(&self) -> usize {
         self.inner.table.len()
     }
@@ -449,15 +402,6 @@ impl<K, S> DeadlineMap<K, S> {
     /// seems empty, and then locks all parts.
     pub fn is_empty(&self) -> bool {
         self.inner.table.is_empty()
-    }
-}
-
-impl<K, S: Clone> Clone for DeadlineMap<K, S> {
-    fn clone(&self) -> Self {
-        DeadlineMap {
-            inner: self.inner.clone(),
-            hash_builder: self.hash_builder.clone(),
-        }
     }
 }
 
@@ -475,9 +419,8 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> DeadlineMap<K> {
         Self::with_limit(timer, usize::MAX)
     }
 
-    /// An empty map that holds at most `max` keys.
-    ///
-    /// A key counts while its [`KeyedDeadline`] lives, expired or not.
+    /// An empty map that holds at most `max` keys. A key counts while its [`KeyedDeadline`] lives,
+    /// expired or not.
     pub fn with_limit(timer: &Timer, max: usize) -> Self {
         Self::with_limit_and_hasher(timer, max, DefaultHashBuilder::of(timer))
     }
@@ -485,8 +428,8 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> DeadlineMap<K> {
 
 /// A [`Deadline`](crate::Deadline) that is in a [`DeadlineMap`](crate::DeadlineMap) under a key.
 ///
-/// It is the same future, with the same guarantees. Dropping it removes its key from the map,
-/// unless a newer deadline has the key. Without a key it can still be restarted.
+/// Dropping it removes its key from the map, unless a newer deadline has the key. Without a key it
+/// can still be restarted.
 #[must_use = "a deadline is cancelled and its key taken out when it is dropped; `.await` it"]
 pub struct KeyedDeadline<K> {
     word: Arc<Word>,
@@ -590,10 +533,6 @@ impl<K> Inner<K> {
     fn deadline<'a>(&'a self, word: &'a Arc<Word>) -> DeadlineRef<'a> {
         let shard = self.timer.shard_of_number(word.tag().shard as usize);
         DeadlineRef { shard, word }
-    }
-
-    fn now(&self) -> Moment {
-        self.timer.clock().now()
     }
 
     /// Applies `take` to the word of a key, under the lock of its part.

@@ -3,10 +3,9 @@
 //! Invariant: whenever the lock of a part is free, nothing in the part is due before its tick here,
 //! which may be too early. Only a thread with the part's lock writes the tick.
 //!
-//! The stream remembers which part is first, and up to which tick ([`First`]). An item that is set
-//! later is due no earlier than the present tick, so it does not come before that. But its thread
-//! may have read the clock before the stream did, so the stream compares all parts after each
-//! lowered tick.
+//! The stream remembers which part is first, and up to which tick ([`First`]). It compares all
+//! parts again after each lowered tick, because the thread of an item that is set later may have
+//! read the clock before the stream did.
 
 use crate::clock::tick::{AtomicTick, Tick};
 use crate::sync::{AtomicBool, Ordering};
@@ -50,6 +49,7 @@ impl Earliest {
     }
 
     /// Writes the tick of a part. Returns the previous one.
+    #[inline]
     pub(crate) fn write(&self, part: &impl HeldPart, tick: Tick) -> Tick {
         let written = &self.parts[part.index()];
         let before = written.about();
@@ -57,7 +57,9 @@ impl Earliest {
             written.set(tick);
         }
         if tick < before {
-            self.lowered();
+            // Release: pairs with the swap in `first`, and carries the tick. A store in place of
+            // the swap would hide the tick of another thread.
+            self.was_lowered.swap(true, Ordering::Release);
         }
         before
     }
@@ -65,26 +67,18 @@ impl Earliest {
     /// Like `write`, but keeps an earlier tick. Returns whether it has lowered the tick.
     #[inline]
     pub(crate) fn lower(&self, part: &impl HeldPart, tick: Tick) -> bool {
-        let written = &self.parts[part.index()];
-        let is_earlier = tick < written.about();
+        let is_earlier = tick < self.parts[part.index()].about();
         if is_earlier {
-            written.set(tick);
-            self.lowered();
+            self.write(part, tick);
         }
         is_earlier
-    }
-
-    fn lowered(&self) {
-        // Release: pairs with the swap in `first`, and carries the tick. A store in place of the
-        // swap would hide the tick of another thread.
-        self.was_lowered.swap(true, Ordering::Release);
     }
 
     /// The part with the smallest earliest tick, the lowest number on ties, if that tick, which may
     /// be too early, is no later than `by`. `remembered` is a result for no later `by`.
     pub(crate) fn first(&self, by: Tick, remembered: Option<First>) -> Option<First> {
         if self.was_lowered.load(Ordering::Relaxed) {
-            // Acquire: see `lowered`.
+            // Acquire: see `write`.
             self.was_lowered.swap(false, Ordering::Acquire);
         } else if remembered.is_some() {
             return remembered;

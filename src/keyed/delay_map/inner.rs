@@ -19,14 +19,7 @@
 //! Invariant: no wake-up is lost. Whenever the stream waits, and no call is between C1 and its last
 //! step, the timer is set for the earliest tick or before, or the stream was woken.
 //!
-//! # Ground rules
-//!
-//! - **G1** The lock of a part guards its contents, and every write of its earliest tick, which any
-//!   thread reads without the lock. Whenever the lock is free, nothing in the part is due before
-//!   that tick, which may be too early.
-//! - **G2** The lock for making parts comes first, and then the parts: one alone, or all in their
-//!   order. No other lock is taken with a part locked. C2 and C3 come after it.
-//! - **G3** Wakers are cloned, woken and dropped under no lock.
+//! No other lock is taken with a part locked.
 //!
 //! # Orders that could go wrong, and why they do not
 //!
@@ -36,10 +29,6 @@
 //!   both.
 //! - *The timer is taken away as the stream sets it.* The call finds that the stream does not check
 //!   by itself, and wakes it.
-//! - *After that an item is set for the tick until which the stream waits.* It was woken, and has
-//!   yet to check.
-//! - *The earliest item goes, on the system's clock.* The timer stays. The stream checks once too
-//!   early, and waits again.
 //! - *The map is closed, or loses its last handle, as the stream begins to wait.* The call sets the
 //!   state and then takes the waker. The stream registers its waker and then reads the state (S3).
 //!   The waker's lock orders the two, so the stream sees the state or is woken.
@@ -56,7 +45,7 @@ use super::stream_waker::StreamWaker;
 use crate::clock::Clock;
 use crate::clock::tick::{Moment, Tick};
 use crate::driver::Watch;
-use crate::error::Cancelled;
+use crate::error::{Cancelled, InsertError};
 use crate::keyed::table::{PartGuard, Reentry, Table};
 use crate::shard::word::{EXPIRED, MapTag, Word};
 use crate::shard::{DeadlineRef, Shard};
@@ -79,6 +68,13 @@ pub(super) struct Inner<K, V> {
 pub(super) struct Search {
     pub(super) present: Tick,
     pub(super) first: Option<First>,
+}
+
+/// The locked part of a key's hash, and the index of its item there, if any.
+pub(super) struct Place<'a, K, V> {
+    pub(super) part: LockedPart<'a, K, V>,
+    pub(super) hash: u32,
+    pub(super) found: Option<u32>,
 }
 
 /// The most steps of one search. Then other tasks run.
@@ -140,10 +136,6 @@ impl<K, V> Inner<K, V> {
         Setting { deadline, tick }
     }
 
-    pub(super) fn lock(&self, hash: u32) -> LockedPart<'_, K, V> {
-        self.table.lock_part(self.table.part_of(hash))
-    }
-
     /// The end of C1, and C2 and C3, after an item was set. Unlocks the part.
     pub(super) fn finish_set(&self, part: LockedPart<'_, K, V>, setting: Setting) {
         if self.clock().is_pausable() {
@@ -160,16 +152,37 @@ impl<K, V> Inner<K, V> {
         }
     }
 
+    /// Takes the permit of a new key. An error returns what was not inserted.
+    pub(super) fn admit<T>(
+        &self,
+        place: &mut Place<'_, K, V>,
+        inserted: T,
+    ) -> Result<T, InsertError<T>> {
+        let error = if self.is_closed() {
+            InsertError::Closed
+        } else if place.found.is_none() && !place.part.try_acquire() {
+            InsertError::AtCapacity
+        } else {
+            return Ok(inserted);
+        };
+        self.timer.reporter().count_rejected_insert();
+        Err(error(inserted))
+    }
+
     /// Stores a value in place of the one found under its key, which it returns. Unlocks the part.
     pub(super) fn place(
         &self,
-        mut part: LockedPart<'_, K, V>,
-        found: Option<u32>,
-        (key, hash): (K, u32),
+        place: Place<'_, K, V>,
+        key: K,
         value: V,
         setting: Setting,
         end: Moment,
     ) -> Option<V> {
+        let Place {
+            mut part,
+            hash,
+            found,
+        } = place;
         part.inserted += 1;
         let Some(index) = found else {
             part.insert(key, hash, value, setting, end);
@@ -185,19 +198,12 @@ impl<K, V> Inner<K, V> {
         Some(replaced)
     }
 
-    /// Like `finish_set`, after an item was taken out. On the system's clock the earliest tick
-    /// stays, at the cost of one early check.
+    /// Like `finish_set`, after an item was taken out. On the system's clock the earliest tick and
+    /// the timer stay, at the cost of one early check.
     pub(super) fn finish_take(&self, part: LockedPart<'_, K, V>) {
         if self.clock().is_pausable() {
             self.finish_change(part);
         }
-    }
-
-    pub(super) fn take_out(&self, mut part: LockedPart<'_, K, V>, index: u32) -> Item<K, V> {
-        let item = part.remove(index);
-        part.release(1);
-        self.finish_take(part);
-        item
     }
 
     /// Like `finish_set`, after any change of a part.
@@ -245,7 +251,7 @@ impl<K, V> Inner<K, V> {
         let (mut taken, mut changes) = (Vec::new(), Vec::new());
         let mut parts = self.table.lock_all();
         let now = self.now();
-        for part in parts.iter_mut() {
+        for part in &mut parts.parts {
             let left = part.len();
             taken.push(part.take_all());
             // With all parts locked, so that no thread sees an empty map whose permits are taken.
@@ -307,10 +313,8 @@ impl<K, V> Inner<K, V> {
     }
 
     /// S2: takes out the first due item, and the due ones after it in its part, at most `most` in
-    /// all. It finds the first in at most [`BATCH`] steps.
-    ///
-    /// No part is searched beyond the earliest tick of another one; then the parts are compared
-    /// again. The clock is read only once nothing is left that was due at its last reading.
+    /// all. It finds the first in at most [`BATCH`] steps. No part is searched beyond the earliest
+    /// tick of another one. The clock is read only once nothing is left that was due before.
     pub(super) fn take_due(
         &self,
         search: &mut Search,

@@ -3,14 +3,6 @@
 //! Each part of the map's table has a wheel, which the stream advances. One timer wakes the stream
 //! at the earliest due of all parts. So a value costs no waker and no entry in the timer's wheels.
 //!
-//! ```text
-//!                +-- reset, extend --+
-//!                v                   |
-//!   insert --> pending --------------+--(its due, expire)--> due --(the stream: `take_due`)--> out
-//!                |                                            |
-//!                +--------------------------------------------+--(remove, insert, drain)--> out
-//! ```
-//!
 //! Invariants:
 //!
 //! - An item is in its part from its insert until it comes out, due or not. It is taken out under
@@ -21,14 +13,6 @@
 //!   in their part, and parts in their order. An item made due counts from the present tick.
 //! - A key's `Eq` and `Borrow` in a look-up, and the closures, are the only user code under a
 //!   part's lock. Values, keys and wakers are dropped after all locks.
-//!
-//! | file | what |
-//! |---|---|
-//! | `mod` | the handles, and their calls by key |
-//! | `part` | one part of the table: its wheel, and the index by key |
-//! | `earliest` | the earliest tick of each part, and the part that comes first |
-//! | `inner`, `stream_waker` | the state shared by the handles and the stream, and why no wake-up is lost |
-//! | `stream` | the stream |
 
 mod earliest;
 #[cfg(test)]
@@ -49,35 +33,30 @@ use tokio::time::Instant;
 
 use crate::clock::tick::Moment;
 use crate::error::{InsertError, InsertIfAbsentError};
-use crate::keyed::not_occupied;
 use crate::keyed::table::{DefaultHashBuilder, hash_of};
 use crate::metrics::DelayMapMetrics;
 use crate::timer::Timer;
-use inner::{Inner, LockedPart};
+use inner::{Inner, LockedPart, Place};
+use part::Item;
 pub use stream::{Expirations, Expired};
 
 /// Delayed values by key, which come out of one stream when their delay has passed.
 ///
-/// Any number of clones insert, reset and remove from any task or thread, by `&self`.
-/// [`Expirations`] is the one stream. Where one task owns all values and keeps the returned keys, a
+/// Any number of clones insert, reset and remove from any task or thread. [`Expirations`] is the
+/// one stream. Where one task owns all values and keeps the returned keys, a
 /// [`DelayQueue`](crate::DelayQueue) takes less CPU and memory.
 ///
 /// - A value never comes out early, and at most one tick of the timer late, on top of tokio's
-///   rounding and scheduling.
-/// - Each value comes out once, one way: by the stream, [`remove`](DelayMap::remove),
-///   [`drain`](DelayMap::drain), [`close`](DelayMap::close), or replaced by an
-///   [`insert`](DelayMap::insert).
+///   rounding and scheduling. Values come in the order of their ticks, and within a tick in no
+///   particular order. Each leaves the map once, by the stream or by one call.
 /// - From its due on a value belongs to the stream, however busy the consumer is. It becomes due by
 ///   its delay, the end of its time to live, or an [`expire`](DelayMap::expire). The calls that
 ///   read, change or move the value of a key then return `false` or `None`, so none hands out or
 ///   revives an ended value.
 /// - Until the stream has taken a value, it is in the map, due or not: it counts, and it can be
 ///   removed, replaced or drained. So a job that no task has begun can still be cancelled.
-/// - Values come out in the order of their ticks, and within a tick in no particular order.
 /// - The stream ends when the map is empty and was closed, or lost its last handle. It also ends
-///   when the timer's runtime has shut down.
-/// - Dropping the stream loses no value. [`expirations`](DelayMap::expirations) returns another
-///   one.
+///   when the timer's runtime has shut down. Dropping it loses no value.
 ///
 /// | call | cost |
 /// |---|---|
@@ -104,12 +83,8 @@ pub use stream::{Expirations, Expired};
 /// sessions.insert("alice", 1, Duration::from_secs(60))?;
 /// sessions.insert("bob", 2, Duration::from_secs(30))?;
 /// sessions.reset("bob", Duration::from_secs(90));
-///
 /// let first = expired.next().await.expect("the map is open");
-/// assert_eq!((first.key, first.value), ("alice", 1));
-/// assert_eq!(sessions.remove("bob"), Some(2));
-/// drop(sessions);
-/// assert!(expired.next().await.is_none());
+/// assert_eq!((first.key, sessions.remove("bob")), ("alice", Some(2)));
 /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 /// ```
 pub struct DelayMap<K, V, S = DefaultHashBuilder> {
@@ -152,12 +127,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     ///
     /// # Errors
     ///
-    /// Both return key and value. [`InsertError::Closed`] if the map is closed, or has noticed that
-    /// the timer's runtime has shut down. [`InsertError::AtCapacity`] if the key is new and the map
-    /// is at its limit.
-    ///
-    /// Only the stream, or another wait on the same timer, notices a shutdown. Until then an insert
-    /// succeeds, and [`drain`](DelayMap::drain) returns its value.
+    /// Both return key and value. [`InsertError::AtCapacity`] if the key is new and the map is at
+    /// its limit. [`InsertError::Closed`] if the map is closed, or the stream or another wait on
+    /// the timer has noticed that its runtime has shut down. Until then an insert succeeds, and
+    /// [`drain`](DelayMap::drain) returns its value.
     pub fn insert(
         &self,
         key: K,
@@ -165,7 +138,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         delay: Duration,
     ) -> Result<Option<V>, InsertError<(K, V)>> {
         let times = |now: Moment| (now.after(delay), Moment::MAX);
-        self.put(key, value, true, times).map_err(not_occupied)
+        self.put(self.locate(&key), key, value, times)
     }
 
     /// Like [`insert`](DelayMap::insert), to come out at an instant.
@@ -177,7 +150,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     ) -> Result<Option<V>, InsertError<(K, V)>> {
         let deadline = self.inner.clock().moment(deadline);
         let times = |_| (deadline, Moment::MAX);
-        self.put(key, value, true, times).map_err(not_occupied)
+        self.put(self.locate(&key), key, value, times)
     }
 
     /// Like [`insert`](DelayMap::insert), with a time to live. However often the delay restarts,
@@ -190,7 +163,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         ttl: Duration,
     ) -> Result<Option<V>, InsertError<(K, V)>> {
         let times = |now: Moment| (now.after(delay), now.after(ttl));
-        self.put(key, value, true, times).map_err(not_occupied)
+        self.put(self.locate(&key), key, value, times)
     }
 
     /// Like [`insert`](DelayMap::insert), but only under a key that is not in the map.
@@ -198,14 +171,13 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     /// # Errors
     ///
     /// All return key and value. [`Occupied`](InsertIfAbsentError::Occupied) if the key is in the
-    /// map, which does not change. A key is in the map until the stream has taken its value, even a
-    /// due one. The others are those of an insert.
+    /// map, its value due or not; the map does not change. The others are those of an insert.
     ///
     /// ```
     /// # use tickwheel::{DelayMap, Duration, Timer, error::InsertIfAbsentError};
     /// # tokio_test::block_on(async {
+    /// # let minute = Duration::from_secs(60);
     /// let (map, _expired) = DelayMap::new(&Timer::current());
-    /// let minute = Duration::from_secs(60);
     /// assert_eq!(map.insert_if_absent("key", 1, minute), Ok(()));
     /// let again = map.insert_if_absent("key", 2, minute);
     /// assert_eq!(again, Err(InsertIfAbsentError::Occupied(("key", 2))));
@@ -217,41 +189,44 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         value: V,
         delay: Duration,
     ) -> Result<(), InsertIfAbsentError<(K, V)>> {
+        let place = self.locate(&key);
+        if place.found.is_some() && !self.inner.is_closed() {
+            return Err(InsertIfAbsentError::Occupied((key, value)));
+        }
         let times = |now: Moment| (now.after(delay), Moment::MAX);
-        self.put(key, value, false, times).map(drop)
+        self.put(place, key, value, times)?;
+        Ok(())
+    }
+
+    /// Locks the part of a key, and looks for its item.
+    fn locate<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Place<'_, K, V>
+    where
+        K: Borrow<Q>,
+    {
+        let hash = hash_of(&self.hash_builder, key);
+        let table = &self.inner.table;
+        let part = table.lock_part(table.part_of(hash));
+        let found = part.find(hash, key);
+        Place { part, hash, found }
     }
 
     fn put(
         &self,
+        mut place: Place<'_, K, V>,
         key: K,
         value: V,
-        replaces: bool,
         times: impl FnOnce(Moment) -> (Moment, Moment),
-    ) -> Result<Option<V>, InsertIfAbsentError<(K, V)>> {
+    ) -> Result<Option<V>, InsertError<(K, V)>> {
         let inner = &*self.inner;
-        let hash = hash_of(&self.hash_builder, &key);
-        let mut part = inner.lock(hash);
-        if inner.is_closed() {
-            inner.timer.reporter().count_rejected_insert();
-            return Err(InsertIfAbsentError::Closed((key, value)));
-        }
-        let found = part.find(hash, &key);
-        if found.is_some() && !replaces {
-            return Err(InsertIfAbsentError::Occupied((key, value)));
-        }
-        if found.is_none() && !part.try_acquire() {
-            inner.timer.reporter().count_rejected_insert();
-            return Err(InsertIfAbsentError::AtCapacity((key, value)));
-        }
+        let (key, value) = inner.admit(&mut place, (key, value))?;
         let now = inner.now();
         let (deadline, end) = times(now);
         let setting = inner.setting(now, deadline.min(end));
-        Ok(inner.place(part, found, (key, hash), value, setting, end))
+        Ok(inner.place(place, key, value, setting, end))
     }
 
-    /// Restarts the delay of a key's value, to come out when `delay` has passed from now, earlier
-    /// or later than before, but within its time to live. `false` if the key is missing or its
-    /// value due.
+    /// Makes the value of a key come out when `delay` has passed from now, earlier or later than
+    /// before, but within its time to live. `false` if the key is missing or its value due.
     pub fn reset<Q: Hash + Eq + ?Sized>(&self, key: &Q, delay: Duration) -> bool
     where
         K: Borrow<Q>,
@@ -289,8 +264,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         result
     }
 
-    /// Makes the value of a key come out of the stream now. From then on the value belongs to the
-    /// stream. Returns `false` if the key is not in the map, or its value is already due.
+    /// Makes the value of a key due now. `false` if the key is missing or its value due already.
     pub fn expire<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -313,18 +287,20 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         self.remove_if(key, |_| true)
     }
 
-    /// Removes a key and returns its value, due or not, if `is_meant` returns `true` for it, in one
-    /// atomic step. `is_meant` must not call the map (see [Closures](DelayMap#closures)).
+    /// [`remove`](DelayMap::remove), if `is_meant` returns `true` for the value, in one atomic
+    /// step. `is_meant` must not call the map (see [Closures](DelayMap#closures)).
     pub fn remove_if<Q>(&self, key: &Q, is_meant: impl FnOnce(&V) -> bool) -> Option<V>
     where
         K: Borrow<Q>,
         Q: Hash + Eq + ?Sized,
     {
-        let (part, index) = self.find(key)?;
+        let (mut part, index) = self.find(key)?;
         if !is_meant(&part.items.at(index).value) {
             return None;
         }
-        let (key, value) = self.inner.take_out(part, index).into_pair();
+        let Item { key, value, .. } = part.remove(index);
+        part.release(1);
+        self.inner.finish_take(part);
         // If this panics, the value is dropped, not lost.
         drop(key);
         Some(value)
@@ -349,12 +325,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         Some(self.inner.clock().instant(at))
     }
 
-    /// Reads or changes the value of a key. `None` if the key is not in the map, or its value is
-    /// due. The delay goes on.
+    /// Reads or changes the value of a key, while its delay goes on. `None` if the key is missing
+    /// or its value due.
     ///
-    /// `change` must not call the map (see [Closures](DelayMap#closures)). An assignment such as
-    /// `*value = new` drops the old value under the lock. To drop it after the lock, return it:
-    /// `map.update(key, |value| std::mem::replace(value, new))`.
+    /// `change` must not call the map (see [Closures](DelayMap#closures)). To drop an old value
+    /// after the lock, return it: `map.update(key, |value| std::mem::replace(value, new))`.
     pub fn update<Q, R>(&self, key: &Q, change: impl FnOnce(&mut V) -> R) -> Option<R>
     where
         K: Borrow<Q>,
@@ -365,20 +340,17 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     }
 
     /// [`update`](DelayMap::update) and [`reset`](DelayMap::reset) in one atomic step. `None` if
-    /// the key is not in the map, or its value is due. If `act` panics, the delay goes on.
+    /// the key is missing or its value due. If `act` panics, the delay goes on.
     ///
     /// ```
     /// # use tickwheel::{DelayMap, Duration, Timer};
     /// # tokio_test::block_on(async { tokio::time::pause();
-    /// let minute = Duration::from_secs(60);
-    /// let (sessions, mut ended) = DelayMap::new(&Timer::current());
+    /// # let minute = Duration::from_secs(60);
+    /// let (sessions, _ended) = DelayMap::new(&Timer::current());
     /// sessions.insert("alice", "her cart", minute)?;
     /// assert_eq!(sessions.touch("alice", minute, |cart| *cart), Some("her cart"));
-    ///
     /// tokio::time::advance(minute).await;
     /// assert_eq!(sessions.touch("alice", minute, |cart| *cart), None, "her session has ended");
-    /// assert!(sessions.contains_key("alice"), "and is in the map until the stream has taken it");
-    /// assert_eq!(ended.recv().await.map(|session| session.key), Some("alice"));
     /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
     /// ```
     pub fn touch<Q, R>(&self, key: &Q, delay: Duration, act: impl FnOnce(&mut V) -> R) -> Option<R>
@@ -392,10 +364,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
 
     /// [`touch`](DelayMap::touch) for a key that may be new: calls `act` with its value and
     /// restarts the delay, or inserts the value that `make` returns, and calls `act` with that. It
-    /// is one atomic step, so no use is lost where two tasks meet at a new key.
-    ///
-    /// Returns the result of `act`. A due value has ended: a new one replaces it, and it is
-    /// returned too, because the stream will not have it.
+    /// is one atomic step. Returns the result of `act`, and a due value, which the new one
+    /// replaces.
     ///
     /// # Errors
     ///
@@ -406,25 +376,16 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     /// If a closure does. The map is then as before the call, but for what `act` has changed in a
     /// pending value.
     ///
-    /// # Examples
-    ///
     /// ```
     /// # use tickwheel::{DelayMap, Duration, Timer};
     /// # tokio_test::block_on(async { tokio::time::pause();
-    /// let minute = Duration::from_secs(60);
-    /// let (sessions, mut ended) = DelayMap::new(&Timer::current());
-    /// let use_of = |name| {
-    ///     sessions.touch_or_insert_with(name, minute, || 0, |uses| {
-    ///         *uses += 1;
-    ///         *uses
-    ///     })
-    /// };
-    /// assert_eq!(use_of("alice")?, (1, None));
-    /// assert_eq!(use_of("alice")?, (2, None));
-    ///
-    /// tokio::time::advance(minute).await;
-    /// assert_eq!(use_of("alice")?, (1, Some(2)), "a new session, and the one that has ended");
-    /// # assert_eq!(ended.recv().await.map(|session| session.value), Some(1));
+    /// # let minute = Duration::from_secs(60);
+    /// let (sessions, _ended) = DelayMap::new(&Timer::current());
+    /// let count = |uses: &mut i32| { *uses += 1; *uses };
+    /// assert_eq!(sessions.touch_or_insert_with("alice", minute, || 0, count)?, (1, None));
+    /// assert_eq!(sessions.touch_or_insert_with("alice", minute, || 0, count)?, (2, None));
+    /// tokio::time::advance(minute).await; // her session has ended
+    /// assert_eq!(sessions.touch_or_insert_with("alice", minute, || 0, count)?, (1, Some(2)));
     /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
     /// ```
     pub fn touch_or_insert_with<R>(
@@ -435,38 +396,28 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         act: impl FnOnce(&mut V) -> R,
     ) -> Result<(R, Option<V>), InsertError<K>> {
         let inner = &*self.inner;
-        let hash = hash_of(&self.hash_builder, &key);
-        let mut part = inner.lock(hash);
-        let found = part.find(hash, &key);
+        let mut place = self.locate(&key);
         let now = inner.now();
-        let pending = found.filter(|&index| part.items.at(index).is_pending(now));
-        if let Some(index) = pending {
-            let result = self.touch_at(part, index, act, now.after(delay), now);
+        let pending = |&index: &u32| place.part.items.at(index).is_pending(now);
+        if let Some(index) = place.found.filter(pending) {
+            let result = self.touch_at(place.part, index, act, now.after(delay), now);
             // If this panics, the result is dropped, not lost.
             drop(key);
             return Ok((result, None));
         }
-        if inner.is_closed() {
-            inner.timer.reporter().count_rejected_insert();
-            return Err(InsertError::Closed(key));
-        }
-        if found.is_none() && !part.try_acquire() {
-            inner.timer.reporter().count_rejected_insert();
-            return Err(InsertError::AtCapacity(key));
-        }
+        let key = inner.admit(&mut place, key)?;
         // Inserted only after both closures. It outlives the lock if one of them panics.
         let mut made = None;
         let acted = catch_unwind(AssertUnwindSafe(|| act(made.insert(make()))));
         match (acted, made) {
             (Ok(result), Some(value)) => {
                 let setting = inner.setting(now, now.after(delay));
-                let key = (key, hash);
-                let replaced = inner.place(part, found, key, value, setting, Moment::MAX);
+                let replaced = inner.place(place, key, value, setting, Moment::MAX);
                 Ok((result, replaced))
             }
             (acted, made) => {
-                part.release(usize::from(found.is_none()));
-                drop(part);
+                place.part.release(usize::from(place.found.is_none()));
+                drop(place);
                 drop(made);
                 match acted {
                     Err(panic) => resume_unwind(panic),
@@ -492,16 +443,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     where
         K: Borrow<Q>,
     {
-        let hash = hash_of(&self.hash_builder, key);
-        let part = self.inner.lock(hash);
-        let index = part.find(hash, key)?;
-        Some((part, index))
+        let Place { part, found, .. } = self.locate(key);
+        Some((part, found?))
     }
 }
 
 impl<K, V, S> DelayMap<K, V, S> {
-    /// How many values are in the map, due or not. It takes no lock, and reads one count for each
-    /// part. While other threads change the map, the sum may mix moments.
+    /// How many values are in the map, due or not. It reads one count for each part, without a
+    /// lock, so the sum may mix moments.
     pub fn len(&self) -> usize {
         self.inner.table.len()
     }
@@ -514,9 +463,9 @@ impl<K, V, S> DelayMap<K, V, S> {
 
     /// Calls `act` with each key, its value, due or not, and its deadline, in no order.
     ///
-    /// It locks one part at a time, so it is not an atomic snapshot. It shows a key that stays in
-    /// the map exactly once, and may miss a key that comes or goes, or a value that moves between
-    /// keys. `act` must not call the map (see [Closures](DelayMap#closures)).
+    /// It is not an atomic snapshot: it shows a key that stays in the map exactly once, and may
+    /// miss one that comes or goes, or a value that moves between keys. `act` must not call the map
+    /// (see [Closures](DelayMap#closures)).
     pub fn for_each(&self, mut act: impl FnMut(&K, &V, Instant)) {
         for part in self.inner.table.lock_each() {
             for item in part.indices().map(|index| part.items.at(index)) {
@@ -566,9 +515,8 @@ impl<K, V, S> DelayMap<K, V, S> {
         self.inner.take_all(false)
     }
 
-    /// Makes every value come out of the stream now. Returns how many were pending. It is atomic
-    /// for each key, and locks one part at a time. Each value that was in the map before the call
-    /// belongs to the stream after it, so no later use of its key revives it.
+    /// Makes every value due now, and returns how many were pending. It is atomic for each key.
+    /// Each value that was in the map before the call belongs to the stream after it.
     pub fn expire_all(&self) -> usize {
         let mut pending = 0;
         for mut part in self.inner.table.lock_each() {
@@ -584,8 +532,8 @@ impl<K, V, S> DelayMap<K, V, S> {
         self.inner.take_all(true)
     }
 
-    /// Counts of the map. It locks one part at a time. Inserted values that are neither in the map
-    /// nor expired were removed, replaced or drained.
+    /// Counts of the map, one part after the other. Inserted values that are neither in the map nor
+    /// expired were removed, replaced or drained.
     pub fn metrics(&self) -> DelayMapMetrics {
         let mut metrics = DelayMapMetrics::default();
         for part in self.inner.table.lock_each() {

@@ -140,8 +140,4 @@ impl<K, V> Item<K, V> {
     pub(super) fn is_pending(&self, now: Moment) -> bool {
         self.deadline > now
     }
-
-    pub(super) fn into_pair(self) -> (K, V) {
-        (self.key, self.value)
-    }
 }

@@ -40,10 +40,8 @@ pub struct Expired<K, V> {
 /// It ends [as the map's page says](super::DelayMap). If it is dropped and no task will take
 /// [another one](super::DelayMap::expirations), [`close`](super::DelayMap::close) the map.
 ///
-/// # Cancel safety
-///
-/// Dropping a future of the next item, as in a `select!`, loses nothing. A value leaves the map at
-/// the moment at which the stream returns it.
+/// Cancel safety: dropping a future of the next item loses nothing. A value leaves the map at the
+/// moment at which the stream returns it.
 ///
 /// ```
 /// # use tickwheel::{DelayMap, Duration, Expired, Timer};
@@ -78,16 +76,9 @@ impl<K, V> Expirations<K, V> {
         }
     }
 
-    /// Waits for the next value. `None` once the stream has ended. It is [cancel
-    /// safe](Expirations#cancel-safety).
+    /// Waits for the next value. `None` once the stream has ended. It is cancel safe.
     pub async fn recv(&mut self) -> Option<Expired<K, V>> {
-        poll_fn(|cx| self.poll_recv(cx)).await
-    }
-
-    fn poll_recv(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<K, V>>> {
-        let mut next = None;
-        let taken = self.poll_due(cx, 1, |expired| next = Some(expired));
-        taken.map(|_| next)
+        poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 
     /// The next value, if one is due now.
@@ -120,28 +111,20 @@ impl<K, V> Expirations<K, V> {
 
     /// Waits for the next value, and pushes it and all other due values onto `buffer`, at most
     /// `limit`. Returns their number: zero once the stream has ended, or for a limit of zero. Only
-    /// the limit bounds one poll. It is [cancel safe](Expirations#cancel-safety).
+    /// the limit bounds one poll. It is cancel safe.
     pub async fn recv_many(&mut self, buffer: &mut Vec<Expired<K, V>>, limit: usize) -> usize {
-        poll_fn(|cx| self.poll_recv_many(cx, buffer, limit)).await
-    }
-
-    fn poll_recv_many(
-        &mut self,
-        cx: &mut Context<'_>,
-        buffer: &mut Vec<Expired<K, V>>,
-        limit: usize,
-    ) -> Poll<usize> {
         if limit == 0 {
-            return Poll::Ready(0);
+            return 0;
         }
-        let mut taken = ready!(self.poll_due(cx, limit, |expired| buffer.push(expired)));
+        let poll = |cx: &mut Context<'_>| self.poll_due(cx, limit, |expired| buffer.push(expired));
+        let mut taken = poll_fn(poll).await;
         while taken > 0 && taken < limit {
             match self.take_due(limit - taken, |expired| buffer.push(expired)) {
                 Found::Due(more) => taken += more,
                 Found::Unfinished | Found::Nothing => break,
             }
         }
-        Poll::Ready(taken)
+        taken
     }
 
     /// Takes at most `most` due values. Ready with their number, or zero at the end.
@@ -199,10 +182,9 @@ impl<K, V> Expirations<K, V> {
         let inner = &*self.inner;
         inner.take_due(&mut self.search, most, |item| {
             let deadline = inner.clock().instant(item.deadline);
-            let (key, value) = item.into_pair();
             take(Expired {
-                key,
-                value,
+                key: item.key,
+                value: item.value,
                 deadline,
             });
         })
@@ -224,7 +206,9 @@ impl<K, V> Stream for Expirations<K, V> {
     type Item = Expired<K, V>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.poll_recv(cx)
+        let mut next = None;
+        let taken = self.poll_due(cx, 1, |expired| next = Some(expired));
+        taken.map(|_| next)
     }
 }
 

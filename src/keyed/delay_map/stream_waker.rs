@@ -3,14 +3,6 @@
 //! The stream *waits* when nothing is due. It registers its waker here, with the tick at which its
 //! timer wakes it. A call that makes an item due earlier wakes it. Otherwise it checks by itself.
 //!
-//! ```text
-//!   checks by itself --(nothing is due: `register`, `begins_to_wait`)--> reads the parts
-//!     ^   ^                                                                |           |
-//!     |   +-------------------(polled again: `stops_waiting`)--------------+  (`waits_until`)
-//!     |                                                                                |
-//!     +-----------------------(polled again: `stops_waiting`)---------------- waits <--+
-//! ```
-//!
 //! Only the stream stops and begins to wait. Any thread takes the waker, and wakes it under no
 //! lock. If an earlier call took it, the stream was woken and has not checked since.
 //! `clock::next_check` orders a change and a stream that begins to wait.
@@ -19,7 +11,7 @@ use std::task::Waker;
 
 use crate::clock::next_check::NextCheck;
 use crate::clock::tick::Tick;
-use crate::sync::{Mutex, MutexGuard, lock};
+use crate::sync::{Mutex, lock};
 
 pub(crate) struct StreamWaker {
     /// When the stream checks at the latest, unless it is woken.
@@ -41,15 +33,9 @@ impl StreamWaker {
     }
 
     pub(crate) fn take(&self) -> Option<Waker> {
-        self.lock().take()
+        lock(&self.waker).take()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Waker>> {
-        lock(&self.waker)
-    }
-}
-
-impl StreamWaker {
     pub(crate) fn stops_waiting(&self) {
         self.next_check.at(Tick::FIRST);
     }
@@ -57,9 +43,9 @@ impl StreamWaker {
     /// Registers the waker, unless it is here already. It is cloned and dropped under no lock.
     pub(crate) fn register(&self, waker: &Waker) {
         let is_here = |left: &Waker| left.will_wake(waker);
-        if !self.lock().as_ref().is_some_and(is_here) {
+        if !lock(&self.waker).as_ref().is_some_and(is_here) {
             let clone = waker.clone();
-            let replaced = self.lock().replace(clone);
+            let replaced = lock(&self.waker).replace(clone);
             drop(replaced);
         }
     }
