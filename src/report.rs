@@ -21,8 +21,8 @@ use std::time::Duration;
 #[derive(Debug, Default)]
 pub(crate) struct Reporter {
     name: Option<Arc<str>>,
-    waker_panics: AtomicU64,
-    rejected_inserts: AtomicU64,
+    pub(crate) waker_panics: AtomicU64,
+    pub(crate) rejected_inserts: AtomicU64,
 }
 
 impl Reporter {
@@ -56,10 +56,6 @@ impl Reporter {
         });
     }
 
-    pub(crate) fn waker_panics(&self) -> u64 {
-        self.waker_panics.load(Ordering::Relaxed)
-    }
-
     #[cfg_attr(not(feature = "tracing"), allow(unused_variables))]
     pub(crate) fn driver_was_stalled(&self, late: Duration) {
         #[cfg(feature = "tracing")]
@@ -79,10 +75,6 @@ impl Reporter {
     pub(crate) fn count_rejected_insert(&self) {
         self.rejected_inserts.fetch_add(1, Ordering::Relaxed);
     }
-
-    pub(crate) fn rejected_inserts(&self) -> u64 {
-        self.rejected_inserts.load(Ordering::Relaxed)
-    }
 }
 
 /// Runs user code, such as a waker or a subscriber, and contains its panic. `false` if it panicked.
@@ -96,40 +88,4 @@ pub(crate) fn contain(code: impl FnOnce()) -> bool {
         std::mem::forget(another);
     }
     false
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::task::Wake;
-    use tokio_test::task;
-
-    /// Panics when woken; its payload panics when dropped, and so does that one's.
-    struct Panicking;
-
-    impl Wake for Panicking {
-        fn wake(self: Arc<Self>) {
-            struct Payload;
-            impl Drop for Payload {
-                fn drop(&mut self) {
-                    std::panic::resume_unwind(Box::new(Payload));
-                }
-            }
-            std::panic::resume_unwind(Box::new(Payload));
-        }
-    }
-
-    #[test]
-    fn a_panic_in_a_waker_keeps_no_other_from_being_woken() {
-        let mut tasks = [task::spawn(()), task::spawn(())];
-        let wakers = tasks
-            .each_mut()
-            .map(|task| task.enter(|cx, _| cx.waker().clone()));
-        let mut wakers = Vec::from(wakers);
-        wakers.insert(1, Waker::from(Arc::new(Panicking)));
-        let reporter = Reporter::default();
-        reporter.wake_all(&mut wakers);
-        assert!(wakers.is_empty() && tasks.iter().all(|task| task.is_woken()));
-        assert_eq!(reporter.waker_panics(), 1);
-    }
 }

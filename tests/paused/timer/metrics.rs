@@ -182,7 +182,16 @@ async fn each_waker_that_panics_counts() {
 
     impl Wake for Panicking {
         fn wake(self: Arc<Self>) {
-            std::panic::resume_unwind(Box::new("on purpose"));
+            std::panic::resume_unwind(Box::new(Payload));
+        }
+    }
+
+    /// Panics too, when it is dropped.
+    struct Payload;
+
+    impl Drop for Payload {
+        fn drop(&mut self) {
+            std::panic::resume_unwind(Box::new(Payload));
         }
     }
 
