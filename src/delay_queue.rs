@@ -1,15 +1,8 @@
 //! The [`DelayQueue`]: delayed values of one owner, under the names of tokio-util's.
 //!
-//! Its own wheel holds the values, and one [`Sleep`] wakes the waiting task. Its ticks are
-//! milliseconds since the queue was made. Only the sleep advances the wheel: once ready, to the
-//! tick for which it was set. So a late queue reads no clock for each value.
-//!
-//! ```text
-//!   insert --> in the wheel, until `now` has come to its tick --(poll_expired)--> out
-//!                |  ^        |
-//!                |  +-reset--+
-//!                +--(remove, clear: due or not)--> out
-//! ```
+//! Its own wheel holds the values, by milliseconds since the queue was made, and one [`Sleep`]
+//! wakes the waiting task. Only the sleep advances the wheel: once ready, to the tick for which it
+//! was set. So a late queue reads no clock for each value.
 //!
 //! # No wake-up is lost
 //!
@@ -47,15 +40,15 @@ const LAST_TICK: u64 = (1 << 62) / 1_000_000;
 
 /// Delayed values of one owner, which come out of one stream when their delay has passed.
 ///
-/// It has the names and the semantics of tokio-util's `DelayQueue`. All calls take `&mut self`, and
-/// the queue makes the keys. To share it, or for keys of your own, use a
-/// [`DelayMap`](crate::DelayMap).
+/// It has the names and the semantics of tokio-util's `DelayQueue`. To share it, or for keys of
+/// your own, use a [`DelayMap`](crate::DelayMap).
 ///
 /// - A value never comes out early. Its deadline is rounded up to a whole millisecond since the
 ///   queue was made, and it comes out at most one tick of the timer later.
 /// - Values come out in the order of their deadlines, and within a millisecond in the order of
 ///   insertion or reset.
-/// - The stream ends when the queue is empty. After another insert, poll it again.
+/// - The stream ends when the queue is empty. After another insert, poll it again. Dropping a
+///   future of the next item loses nothing.
 /// - The task that polled last is woken when a value is due, and when the last value is removed.
 /// - The queue can be made and filled anywhere. It finds its timer at its first pending poll, as
 ///   [`sleep_until`] does, and keeps that runtime's clock until it is empty.
@@ -68,7 +61,7 @@ const LAST_TICK: u64 = (1 << 62) / 1_000_000;
 /// - Memory follows the number of values, in segments of 512. Values never move, so
 ///   [`reserve`](DelayQueue::reserve) and [`compact`](DelayQueue::compact) have nothing to do.
 /// - A call that makes a value due earlier than the task waits for moves the timer instead of
-///   waking the task. A removal or a reset to later takes no lock, and may cause one empty wake-up.
+///   waking the task. A removal or a reset to later may cause one empty wake-up.
 ///
 /// | call | cost |
 /// |---|---|
@@ -82,57 +75,17 @@ const LAST_TICK: u64 = (1 << 62) / 1_000_000;
 /// A poll that has to wait panics outside a tokio runtime, in one without a time driver, and when
 /// the timer's runtime has shut down, as a [`Sleep`] does.
 ///
-/// # Cancel safety
-///
-/// Dropping a future of the next item, as in a `select!`, loses nothing.
-///
-/// # Example
-///
-/// The entries of a cache, each with a time to live:
-///
 /// ```
-/// use std::collections::HashMap;
-/// use std::task::{Context, Poll, ready};
-/// use tickwheel::Duration;
-/// use tickwheel::time::{DelayQueue, delay_queue}; // was: use tokio_util::time::{..}
-///
-/// #[derive(Default)]
-/// struct Cache {
-///     entries: HashMap<String, (u64, delay_queue::Key)>,
-///     expirations: DelayQueue<String>,
-/// }
-///
-/// impl Cache {
-///     fn insert(&mut self, name: &str, value: u64) {
-///         let key = self.expirations.insert(name.to_owned(), Duration::from_secs(30));
-///         if let Some((_, older)) = self.entries.insert(name.to_owned(), (value, key)) {
-///             self.expirations.remove(&older);
-///         }
-///     }
-///
-///     fn remove(&mut self, name: &str) -> Option<u64> {
-///         let (value, key) = self.entries.remove(name)?;
-///         self.expirations.remove(&key);
-///         Some(value)
-///     }
-///
-///     /// Ready when the cache is empty.
-///     fn poll_purge(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-///         while let Some(expired) = ready!(self.expirations.poll_expired(cx)) {
-///             self.entries.remove(expired.get_ref());
-///         }
-///         Poll::Ready(())
-///     }
-/// }
+/// # use futures::StreamExt;
+/// use tickwheel::{Duration, time::DelayQueue}; // was: use tokio_util::time::DelayQueue;
 ///
 /// # tokio_test::block_on(async { tokio::time::pause();
-/// let mut cache = Cache::default();
-/// cache.insert("alice", 1);
-/// cache.insert("bob", 2);
-/// assert_eq!(cache.remove("alice"), Some(1));
-/// let start = tickwheel::Instant::now();
-/// std::future::poll_fn(|cx| cache.poll_purge(cx)).await;
-/// assert!(cache.entries.is_empty() && start.elapsed() >= Duration::from_secs(30));
+/// let mut sessions = DelayQueue::new();
+/// let alice = sessions.insert("alice", Duration::from_secs(30));
+/// sessions.insert("bob", Duration::from_secs(60));
+/// sessions.reset(&alice, Duration::from_secs(90));
+/// let expired = sessions.next().await.expect("it holds two values");
+/// assert_eq!(expired.into_inner(), "bob");
 /// # });
 /// ```
 pub struct DelayQueue<T> {
@@ -153,8 +106,8 @@ impl<T> DelayQueue<T> {
         DelayQueue::with_capacity(0)
     }
 
-    /// An empty queue whose [`capacity`](DelayQueue::capacity) is this number. Nothing is allocated
-    /// ahead: the storage grows by a segment of 512 places, and moves no value.
+    /// An empty queue whose [`capacity`](DelayQueue::capacity) is this number. Nothing is
+    /// allocated.
     pub fn with_capacity(capacity: usize) -> DelayQueue<T> {
         DelayQueue {
             wheel: Wheel::new(),
@@ -166,13 +119,9 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// Inserts a value, to come out when `timeout` has passed. The [`Key`] names it until then.
-    ///
-    /// An excessive duration ends 146 years after the queue was made.
-    ///
-    /// # Panics
-    ///
-    /// If the queue would hold about four billion values.
+    /// Inserts a value, to come out when `timeout` has passed: at most 146 years after the queue
+    /// was made. The [`Key`] names it until then. It panics if the queue would hold about four
+    /// billion values.
     #[track_caller]
     pub fn insert(&mut self, value: T, timeout: Duration) -> Key {
         self.insert_due(value, self.tick_after(timeout))
@@ -197,19 +146,6 @@ impl<T> DelayQueue<T> {
     /// Polls for the next value that is due. `None` if the queue is empty.
     ///
     /// A value takes a unit of the task's budget, so a task that takes many lets others run.
-    ///
-    /// ```
-    /// # use tickwheel::{DelayQueue, Duration};
-    /// # tokio_test::block_on(async { tokio::time::pause();
-    /// use std::future::poll_fn;
-    ///
-    /// let mut queue = DelayQueue::new();
-    /// let key = queue.insert("foo", Duration::from_secs(5));
-    /// let expired = poll_fn(|cx| queue.poll_expired(cx)).await.expect("it holds a value");
-    /// assert_eq!((expired.key(), expired.into_inner()), (key, "foo"));
-    /// assert!(poll_fn(|cx| queue.poll_expired(cx)).await.is_none());
-    /// # });
-    /// ```
     pub fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
         match &mut self.waker {
             Some(waker) => waker.clone_from(cx.waker()),
@@ -240,9 +176,7 @@ impl<T> DelayQueue<T> {
     /// Moves a value, to come out when `timeout` has passed from now. Among the values of one
     /// millisecond it then comes last.
     ///
-    /// # Panics
-    ///
-    /// If the queue does not hold the key's value.
+    /// It panics if the queue does not hold the key's value.
     #[track_caller]
     pub fn reset(&mut self, key: &Key, timeout: Duration) {
         self.reset_due(key, self.tick_after(timeout));
@@ -267,10 +201,8 @@ impl<T> DelayQueue<T> {
 
     /// Removes a value, due or not.
     ///
-    /// # Panics
-    ///
-    /// If the queue does not hold the key's value, where [`try_remove`](DelayQueue::try_remove)
-    /// returns `None`.
+    /// It panics if the queue does not hold the key's value. [`try_remove`](DelayQueue::try_remove)
+    /// does not.
     #[track_caller]
     pub fn remove(&mut self, key: &Key) -> Expired<T> {
         match self.try_remove(key) {
@@ -292,9 +224,7 @@ impl<T> DelayQueue<T> {
     /// When a value is due: its deadline, rounded up by at most a millisecond. A deadline from
     /// before the queue was made counts as that instant.
     ///
-    /// # Panics
-    ///
-    /// If the queue does not hold the key's value.
+    /// It panics if the queue does not hold the key's value.
     #[track_caller]
     pub fn deadline(&self, key: &Key) -> Instant {
         match self.wheel.due(key.0) {
@@ -305,8 +235,8 @@ impl<T> DelayQueue<T> {
 
     /// The key of the value that comes out next, due or not. `None` if the queue is empty.
     ///
-    /// O(1) if that value is near. Otherwise it searches the values of one slot of the wheel, which
-    /// may be many: an hour ahead a slot is four minutes long.
+    /// It searches the values of one slot of the wheel if that value is not near. That may be many:
+    /// an hour ahead a slot is four minutes long.
     pub fn peek(&self) -> Option<Key> {
         self.wheel.first().map(Key)
     }
@@ -338,10 +268,7 @@ impl<T> DelayQueue<T> {
     }
 
     /// Raises [`capacity`](DelayQueue::capacity) by this many values, without an allocation.
-    ///
-    /// # Panics
-    ///
-    /// If the queue cannot hold so many: about four billion.
+    /// It panics if the queue cannot hold so many: about four billion.
     #[track_caller]
     pub fn reserve(&mut self, additional: usize) {
         let wanted = self.len().saturating_add(additional);
@@ -352,8 +279,7 @@ impl<T> DelayQueue<T> {
         self.announced = self.announced.max(wanted);
     }
 
-    /// Lowers [`capacity`](DelayQueue::capacity) to the number of values. Memory is freed without
-    /// this call, with the last value of a segment.
+    /// Lowers [`capacity`](DelayQueue::capacity) to the number of values.
     pub fn shrink_to_fit(&mut self) {
         self.announced = 0;
     }

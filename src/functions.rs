@@ -22,10 +22,8 @@ use crate::timer::local;
 /// It behaves like [`tokio::time::sleep`]. Zero waits for the next line of tokio's grid, at most a
 /// millisecond, and an excessive duration saturates. See [`Sleep`] for its guarantees.
 ///
-/// # Panics
-///
-/// Outside a tokio runtime, and in a runtime without a time driver. An `async` block makes its
-/// calls when it is polled.
+/// It panics outside a tokio runtime, and in a runtime without a time driver. An `async` block
+/// makes its calls when it is polled.
 ///
 /// ```
 /// # tokio_test::block_on(async {
@@ -56,28 +54,17 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 
 /// Bounds the time of a future, on the current runtime's own timer.
 ///
-/// It returns the output of the future, or [`Elapsed`](crate::error::Elapsed) if the future is not
-/// ready in time. It behaves like [`tokio::time::timeout`]: the time counts from the call, and a
-/// ready future wins over a deadline that has passed. A future that is ready at the first poll arms
-/// nothing and looks up no timer. See [`Timeout`] for the rest.
+/// It behaves like [`tokio::time::timeout`], and the time counts from the call. A future that is
+/// ready at the first poll arms nothing and looks up no timer. See [`Timeout`] for the rest and an
+/// example.
 ///
 /// In a task, the first poll that finds the future pending looks the timer up. So a timeout that
 /// was moved to another runtime before that uses that runtime's timer, unlike tokio's, and a thread
 /// without a runtime uses [`Timer::global`](crate::Timer::global). The deadline stays the same
 /// instant. If one of the two clocks is paused, that instant may come much later or earlier.
 ///
-/// # Panics
-///
-/// Outside a tokio runtime, and in a runtime without a time driver. It panics at the call, or at
+/// It panics outside a tokio runtime, and in a runtime without a time driver: at the call, or at
 /// the first pending poll if the thread has used the timer of another runtime.
-///
-/// ```
-/// # use tickwheel::{Duration, timeout};
-/// # tokio_test::block_on(async {
-/// let never = std::future::pending::<()>();
-/// assert!(timeout(Duration::from_millis(1), never).await.is_err());
-/// # });
-/// ```
 #[track_caller]
 #[inline]
 pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
@@ -93,11 +80,8 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 
 /// Ticks with a period, first at once, on the current runtime's own timer.
 ///
-/// It behaves like [`tokio::time::interval`]. See [`Interval`] for an example.
-///
-/// # Panics
-///
-/// If `period` is zero, and as [`sleep`] does.
+/// It behaves like [`tokio::time::interval`]. See [`Interval`] for an example. It panics if
+/// `period` is zero, and as [`sleep`] does.
 #[track_caller]
 pub fn interval(period: Duration) -> Interval {
     assert_period(period);
@@ -113,16 +97,13 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 
 /// Bounds a future and every timeout made within it, on the current runtime's own timer.
 ///
-/// It returns the output of the future, or [`Elapsed`](crate::error::Elapsed) if the future is not
-/// ready before `deadline`, an instant of the clock that [`Instant::now`] reads where the scope is
-/// polled. See [`Scope`] for an example and its exact bounds. It panics as [`sleep`] does.
+/// `deadline` is an instant of the clock that [`Instant::now`] reads where the scope is polled. See
+/// [`Scope`] for an example and its exact bounds. It panics as [`sleep`] does.
 #[track_caller]
 #[inline]
 pub fn scope<F: IntoFuture>(deadline: Instant, future: F) -> Scope<F::IntoFuture> {
-    Scope::new(
-        End::new(sleep_until(deadline), deadline),
-        future.into_future(),
-    )
+    let end = End::new(sleep_until(deadline), deadline);
+    Scope::new(end, future.into_future())
 }
 
 /// Methods for every [`Future`], under the names of tokio-util's trait.
@@ -181,7 +162,8 @@ fn attached_sleep(duration: Duration) -> Sleep {
     Sleep::after(local::shard(), duration)
 }
 
-/// The sleep of a timeout. Where a scope may be open, its limit requires the timer at once.
+/// The sleep of a timeout. Where a scope may be open, its limit requires the timer at once. Each
+/// caller makes its own `Timeout`, because a large future must not be moved twice.
 #[inline(always)] // So that the compiler makes the sleep where it stays.
 #[track_caller]
 fn timeout_after(duration: Duration) -> Sleep {

@@ -25,14 +25,12 @@
 //!   it moves a bounded number of timers, because wheels cascade ahead of time.
 //! - **A stall** is longer than 50 ms plus one tick: a timer is due, and the driver cannot run. The
 //!   driver's own work does not count. A stall is measured from the first tick at which a timer was
-//!   due. A timer that was disarmed or reset shortly before counts too, because the driver would
-//!   have come for it. If nothing falls due until the last 50 ms plus one tick of a stop, the stop
-//!   does not count as a stall, however long it was. A deadline that passes during a stall is
-//!   postponed by the length of the stall. After the stall it lives for at least 100 ms, or for its
-//!   timeout if that is shorter, and at most for its timeout. A deadline that is due within 100 ms
-//!   after the stall is postponed likewise, also if a call has set that due since. So spared
-//!   deadlines keep their spacing. A deadline gets at most one grace until it is reset. Only a
-//!   [`Deadline`], a [`DeadlineMap`] and an idle timeout of a socket have it.
+//!   due, even one that was disarmed or reset shortly before. So a stop in which nothing falls due
+//!   until its last 50 ms plus one tick is none. A deadline that passes during a stall, or is due
+//!   within 100 ms after it, even by a later call, is postponed by the length of the stall. So
+//!   spared deadlines keep their spacing. After the stall each lives for at least 100 ms, or for
+//!   its timeout if that is shorter, and at most for its timeout. It gets at most one grace until
+//!   it is reset. Only a [`Deadline`], a [`DeadlineMap`] and an idle timeout of a socket have it.
 //!   [`stall_grace`](timer::Builder::stall_grace) switches it off, for leases.
 //! - **The past** is ready at the first poll. **Zero and now** wait for the next line of tokio's
 //!   grid, a millisecond at most, as tokio's do. So a loop of zero sleeps paces, and does not spin.
