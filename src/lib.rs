@@ -119,7 +119,7 @@
 //! | `serde` | `Serialize` and `Deserialize` for [`Metrics`](metrics::Metrics) and [`DelayMapMetrics`](metrics::DelayMapMetrics): each field under its name, a [`Duration`] as `{"secs":1,"nanos":0}` |
 //! | `stream` | [`stream::StreamExt`](https://docs.rs/tickwheel/latest/tickwheel/stream/): an idle timeout and a throttle for streams, and the ticks of an interval as a stream |
 //! | `tower` | [`tower`](https://docs.rs/tickwheel/latest/tickwheel/tower/): timeouts for services, fixed or chosen by the request, and deadlines in gRPC's header |
-//! | `tracing` | events with the target `tickwheel`: a stalled driver (`WARN`, `late_ms`), and a waker that panicked (`ERROR`) |
+//! | `tracing` | events with the target `tickwheel` and the name of the `timer`: a stalled driver (`WARN`, `late_ms`), and a waker that panicked (`ERROR`) |
 //! | `test-util` | tokio's `test-util`, and its `pause`, `advance` and `resume` under [`time`] |
 //!
 //! `tower-layer`, `tower-service` and `futures-core` have no 1.0 yet. A breaking release of one of

@@ -1,13 +1,7 @@
 //! The reports of a timer: its counts beside those of its shards, and its `tracing` events. Wakers
 //! are woken here too, because a panic in one is user code to be contained and reported.
 //!
-//! | event | level | fields |
-//! |---|---|---|
-//! | `the driver was stalled` | `WARN` | `timer`; `late_ms`: how long the driver was held up |
-//! | `a waker panicked` | `ERROR` | `timer` |
-//!
-//! `timer` is the timer's name, if any. The target is `tickwheel`. There are no spans, and arming,
-//! resetting and disarming report nothing. Without the feature `tracing` there are no events.
+//! There are no spans, and arming, resetting and disarming report nothing.
 //!
 //! Invariant: the caller holds no lock. Panics of wakers and subscribers stay within.
 

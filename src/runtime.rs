@@ -1,14 +1,6 @@
 //! The crate's imports from tokio, beside its timers and its clock. A port to another runtime
 //! replaces these names, `driver::tokio_alarm`, and the two clocks in `time`.
 //!
-//! | what | for |
-//! |---|---|
-//! | [`Handle`], [`Id`], [`TryCurrentError`] | finding the current runtime, and stepping into another one |
-//! | [`RuntimeFlavor`] | whether the clock of a runtime can be paused |
-//! | [`worker_index`], [`try_id`], [`TaskId`] | which worker a thread is, and which task it runs |
-//! | [`JoinHandle`] | learning that a runtime drops its tasks |
-//! | [`coop`] | the budget of a task, charged by a timer that makes progress |
-//!
 //! Invariant: nothing here is part of the crate's own mechanism.
 
 use std::any::Any;

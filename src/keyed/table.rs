@@ -1,11 +1,8 @@
 //! The table of the maps: parts by the hash of the key, each behind a lock of its own.
 //!
 //! A library's concurrent map cannot keep the maps' promises: `drain` and `close` are atomic, so
-//! all parts can be locked at once, and a key's `Hash` and `Drop` run outside the locks.
-//!
-//! ```text
-//!   table --> parts, each made when first needed --> lock --> contents
-//! ```
+//! all parts can be locked at once, and a key's `Hash` and `Drop` run outside the locks. A part is
+//! made when it is first needed.
 //!
 //! Each key has a permit. A count that many threads write is slow, so there is one for all keys
 //! only under a limit. Otherwise each part counts its own.
