@@ -20,8 +20,9 @@ use tickwheel::{Duration, Instant, Timer};
 use tokio::task::coop::unconstrained;
 use tokio_util::time::delay_queue as peer;
 
-use crate::paused::one_by_one;
+use crate::paused::shrink;
 use crate::paused_clock::{paused, settle};
+use crate::same;
 
 /// Times are in microseconds, and values are numbered in the order of their inserts.
 #[derive(Clone, Copy, Debug)]
@@ -246,7 +247,7 @@ impl Both {
                 self.queue.reserve(additional);
                 self.peer.reserve(additional);
                 let wanted = self.order.len() + additional;
-                is(
+                same(
                     "capacity",
                     self.queue.capacity() >= wanted,
                     self.peer.capacity() >= wanted,
@@ -259,7 +260,7 @@ impl Both {
             Op::Compact => {
                 self.queue.compact();
                 self.peer.compact();
-                is("capacity", self.queue.capacity(), self.peer.capacity())?;
+                same("capacity", self.queue.capacity(), self.peer.capacity())?;
             }
             Op::Advance(micros) => tokio::time::advance(after(micros)).await,
             Op::RunFor(micros) => tokio::time::sleep(after(micros)).await,
@@ -267,7 +268,7 @@ impl Both {
         settle().await;
         // What the stream's end or a new begin is to whoever polled last.
         let must_wake = (was_empty || self.order.is_empty()) && self.peers_poller.is_woken();
-        is("woken", self.poller.is_woken() || !must_wake, true)?;
+        same("woken", self.poller.is_woken() || !must_wake, true)?;
         self.compare()
     }
 
@@ -279,17 +280,17 @@ impl Both {
             was_past,
         } = self.values[value];
         let Some((tick, _)) = place else {
-            return is(
+            return same(
                 "a key of no value",
                 self.queue.try_remove(&key).is_some(),
                 false,
             );
         };
         let deadline = self.instant(tick);
-        is("deadline", self.queue.deadline(&key), deadline)?;
+        same("deadline", self.queue.deadline(&key), deadline)?;
         let peers_deadline = self.peer.deadline(&peers);
         let is_right = peers_deadline == deadline || was_past && peers_deadline > deadline;
-        is("the peer's deadline", is_right, true)?;
+        same("the peer's deadline", is_right, true)?;
         match op {
             Op::Reset(_, micros) => {
                 let after = Duration::from_micros(micros);
@@ -310,9 +311,9 @@ impl Both {
                         (self.queue.try_remove(&key).ok_or("lost")?, peers)
                     }
                 };
-                is("removed", *removed.get_ref(), *peers.get_ref())?;
+                same("removed", *removed.get_ref(), *peers.get_ref())?;
                 let told = (removed.key(), removed.deadline(), removed.into_inner());
-                is("removed", told, (key, deadline, value))?;
+                same("removed", told, (key, deadline, value))?;
                 self.take(value);
             }
             _ => {}
@@ -338,8 +339,8 @@ impl Both {
             }
             let (Poll::Ready(Some(value)), Poll::Ready(Some(peers_value))) = (polled, peers_polled)
             else {
-                is("poll", polled, peers_polled)?;
-                is("taken", &taken, &peers)?;
+                same("poll", polled, peers_polled)?;
+                same("taken", &taken, &peers)?;
                 return Ok(false);
             };
             taken.insert(value);
@@ -356,15 +357,15 @@ impl Both {
             true => Pin::new(&mut *queue).poll_next(cx),
             false => queue.poll_expired(cx),
         });
-        is("ready without a wake-up", is_unexpected, false)?;
+        same("ready without a wake-up", is_unexpected, false)?;
         match &polled {
-            Poll::Ready(None) => is("is empty", self.order.is_empty(), true)?,
+            Poll::Ready(None) => same("is empty", self.order.is_empty(), true)?,
             Poll::Ready(Some(expired)) => {
                 let (&(tick, _), &value) = self.order.first_key_value().ok_or("none is left")?;
                 let deadline = self.instant(tick);
                 let told = (*expired.get_ref(), expired.key(), expired.deadline());
-                is("expired", told, (value, self.values[value].key, deadline))?;
-                is("early", deadline > Instant::now(), false)?;
+                same("expired", told, (value, self.values[value].key, deadline))?;
+                same("early", deadline > Instant::now(), false)?;
                 self.take(value);
             }
             Poll::Pending => {}
@@ -384,23 +385,16 @@ impl Both {
     fn compare(&self) -> Result<(), String> {
         let first = self.order.values().next();
         let key = first.map(|&value| self.values[value].key);
-        is("peek", self.queue.peek(), key)?;
-        is("len", self.queue.len(), self.peer.len())?;
-        is("is_empty", self.queue.is_empty(), self.peer.is_empty())?;
-        is("len", self.queue.len(), self.order.len())?;
+        same("peek", self.queue.peek(), key)?;
+        same("len", self.queue.len(), self.peer.len())?;
+        same("is_empty", self.queue.is_empty(), self.peer.is_empty())?;
+        same("len", self.queue.len(), self.order.len())?;
         // A wait has one timer, and an empty queue none.
         let armed = Timer::current().metrics().pending;
         let is_waiting = self.poller.is_pending && !self.poller.is_woken();
         let least = u64::from(is_waiting);
         let most = u64::from(!self.order.is_empty());
-        is("armed", (least..=most).contains(&(armed as u64)), true)
-    }
-}
-
-fn is<T: PartialEq + std::fmt::Debug>(what: &str, told: T, expected: T) -> Result<(), String> {
-    match told == expected {
-        true => Ok(()),
-        false => Err(format!("{what}: {told:?}, not {expected:?}")),
+        same("armed", (least..=most).contains(&(armed as u64)), true)
     }
 }
 
@@ -421,5 +415,6 @@ fn run_all(ops: &[Op]) -> Result<Spurious, String> {
 }
 
 pub(crate) fn run(seed: u64, count: usize) -> Result<Spurious, String> {
-    one_by_one(ops(seed, count), run_all).map_err(|message| format!("seed {seed}: {message}"))
+    shrink(ops(seed, count), run_all)
+        .map_err(|(ops, message)| format!("seed {seed}: {ops:#?}\n{message}"))
 }

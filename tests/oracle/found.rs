@@ -2,7 +2,7 @@
 
 use tickwheel::wheel::Wheel;
 
-use crate::paused::{Ending, Op, Program, replay};
+use crate::paused::{Call, Ending, Op, Program, replay};
 
 fn program(timers: &[(u64, u8)], ops: &[Op], ending: Ending) -> Program {
     Program {
@@ -66,7 +66,7 @@ fn a_reset_of_a_deadline_with_no_time_at_all_comes_too_late() {
             Op::Deadline(0, 19_000),
             Op::Deadline(0, 19_000),
             Op::Deadline(0, 0),
-            Op::Reset(2, false),
+            Op::Call(2, false, Call::Reset),
         ],
     );
 }

@@ -22,8 +22,9 @@ use std::task::{Context, Poll, Wake, Waker};
 use tickwheel::{Duration, Instant};
 
 use crate::idioms::{Idiom, Message, Tasks};
-use crate::paused::one_by_one;
 use crate::paused::program::{self, Op, duration};
+use crate::paused::shrink;
+use crate::paused_clock::paused;
 
 /// Says when it was woken.
 #[derive(Default)]
@@ -59,10 +60,9 @@ fn told(start: Instant, at: Instant) -> i128 {
 
 fn from_now(micros: i64) -> Instant {
     let distance = Duration::from_micros(micros.unsigned_abs());
-    if micros < 0 {
-        Instant::now() - distance
-    } else {
-        Instant::now() + distance
+    match micros < 0 {
+        true => Instant::now() - distance,
+        false => Instant::now() + distance,
     }
 }
 
@@ -249,12 +249,7 @@ interpreter!(on_tokio, tokio::time);
 interpreter!(on_tickwheel, tickwheel::time);
 
 fn trace(run: impl Future<Output = Vec<String>>) -> Vec<String> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .start_paused(true)
-        .build()
-        .expect("a runtime can be built");
-    let outcome = catch_unwind(AssertUnwindSafe(|| runtime.block_on(run)));
+    let outcome = catch_unwind(AssertUnwindSafe(|| paused().block_on(run)));
     outcome.unwrap_or_else(|_| vec!["panic".to_owned()])
 }
 
@@ -273,6 +268,6 @@ fn compare(ops: &[Op]) -> Result<(), String> {
 }
 
 pub(crate) fn run(seed: u64, operations: usize) -> Result<(), String> {
-    one_by_one(program::random_for_both(seed, operations), compare)
-        .map_err(|message| format!("seed {seed}: {message}"))
+    shrink(program::random_for_both(seed, operations), compare)
+        .map_err(|(ops, message)| format!("seed {seed}: {ops:#?}\n{message}"))
 }

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use fastrand::Rng;
 use tickwheel::wheel::{Key, Wheel};
 
+use crate::same;
+
 /// What the wheel holds, in the order in which it fires: by due, and by when it was set.
 #[derive(Default)]
 struct Model {
@@ -175,12 +177,5 @@ fn compare(wheel: &Wheel<u64>, model: &Model) -> Result<(), String> {
         (turn, due) => Err(format!(
             "the next turn is {turn:?}, and the first due {due:?}"
         )),
-    }
-}
-
-fn same<T: PartialEq + std::fmt::Debug>(what: &str, told: T, expected: T) -> Result<(), String> {
-    match told == expected {
-        true => Ok(()),
-        false => Err(format!("{what} answers {told:?}, not {expected:?}")),
     }
 }

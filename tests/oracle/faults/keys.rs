@@ -8,16 +8,17 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::task::{Context, Waker};
+use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use fastrand::Rng;
 use futures::StreamExt;
-use tickwheel::{DeadlineMap, DelayMap, Duration, KeyedDeadline, Timer, WeakDelayMap};
+use tickwheel::{DeadlineMap, DelayMap, KeyedDeadline, Timer, WeakDelayMap};
 
-use super::{on_paused_clock, settle};
+use super::on_paused_clock;
+use crate::common::MS;
+use crate::paused_clock::settle;
 
-const MS: Duration = Duration::from_millis(1);
 const KEYS: u32 = 12;
 const LIMIT: usize = 8;
 
@@ -132,32 +133,26 @@ async fn values(seed: u64) {
     let timer = Timer::builder().build().unwrap();
     let (map, mut stream) = DelayMap::with_limit(&timer, LIMIT);
     MAP.set(Some(map.downgrade()));
-    // The value of each key.
-    let mut model: BTreeMap<u32, u64> = BTreeMap::new();
+    // The value of each key, before a call.
+    let mut before: BTreeMap<u32, u64> = BTreeMap::new();
     let mut next = 0;
     for _ in 0..300 {
         let key = random.u32(..KEYS);
         let at = if random.bool() { random.u32(1..12) } else { 0 };
         let delay = random.u32(..8) * MS;
         let mut touches_all = false;
-        let before = model.clone();
         match random.u8(..16) {
             0..6 => {
                 next += 1;
                 let value = Value::new(next);
-                let inserted = breaking(at, || map.insert(Key(key), value, delay).is_ok());
-                if inserted == Some(true) {
-                    model.insert(key, next);
-                }
+                try_to(at, || map.insert(Key(key), value, delay).is_ok());
             }
             6 => {
                 next += 1;
                 let value = Value::new(next);
-                let inserted =
-                    breaking(at, || map.insert_if_absent(Key(key), value, delay).is_ok());
-                if inserted == Some(true) {
-                    assert_eq!(model.insert(key, next), None, "it was there");
-                }
+                let insert = || map.insert_if_absent(Key(key), value, delay).is_ok();
+                let is_in = breaking(at, insert) == Some(true);
+                assert!(!is_in || !before.contains_key(&key), "it was there");
             }
             7 => {
                 next += 1;
@@ -197,13 +192,8 @@ async fn values(seed: u64) {
             14 => {
                 touches_all = true;
                 try_to(at, || {
-                    let waker = Waker::noop();
-                    let mut cx = Context::from_waker(waker);
-                    while let std::task::Poll::Ready(Some(expired)) =
-                        stream.poll_next_unpin(&mut cx)
-                    {
-                        drop(expired);
-                    }
+                    let mut cx = Context::from_waker(Waker::noop());
+                    while let Poll::Ready(Some(_)) = stream.poll_next_unpin(&mut cx) {}
                 });
             }
             _ => {
@@ -227,7 +217,7 @@ async fn values(seed: u64) {
         assert_eq!(map.len(), now.len(), "a place is lost");
         let live = LIVE.with_borrow(BTreeSet::len);
         assert_eq!(live, now.len(), "a value is kept or lost");
-        model = now;
+        before = now;
     }
     drop(map.drain());
     for key in 0..LIMIT as u32 {

@@ -1,20 +1,18 @@
 //! Wakers that panic, and wakers that arm, reset, cancel, drop and drain while they are woken.
 
-use std::future::Future;
+use std::future::{Future, pending};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Wake, Waker};
 
 use fastrand::Rng;
-use futures::StreamExt;
-use tickwheel::{
-    Deadline, DeadlineMap, DelayMap, Duration, Expirations, Instant, ResetHandle, Sleep, Timer,
-};
+use futures::{FutureExt, StreamExt};
+use tickwheel::{Deadline, DeadlineMap, DelayMap, Expirations, Instant, ResetHandle, Sleep, Timer};
 
-use super::{on_paused_clock, settle};
-
-const MS: Duration = Duration::from_millis(1);
+use super::on_paused_clock;
+use crate::common::{MS, poll_with};
+use crate::paused_clock::settle;
 
 /// What the wakers use while they are woken.
 struct Ground {
@@ -45,7 +43,7 @@ impl Ground {
         match (self.number(12), handle) {
             (0, _) => {
                 let mut sleep = self.timer.sleep(self.number(5) as u32 * MS);
-                let _ = Pin::new(&mut sleep).poll(&mut Context::from_waker(waker));
+                let _ = poll_with(&mut sleep, waker);
                 lock(&self.droppable).0.push(sleep);
             }
             (1, _) => lock(&self.droppable).1.push(self.timer.deadline(3 * MS)),
@@ -58,18 +56,10 @@ impl Ground {
                 0,
                 self.number(4) as u32 * MS,
             )),
-            (7, Some(handle)) => {
-                let _ = handle.reset();
-            }
-            (8, Some(handle)) => {
-                let _ = handle.reset_after(self.number(4) as u32 * MS);
-            }
-            (9, Some(handle)) => {
-                let _ = handle.cancel();
-            }
-            (10, Some(handle)) => {
-                let _ = handle.expire();
-            }
+            (7, Some(handle)) => _ = handle.reset(),
+            (8, Some(handle)) => _ = handle.reset_after(self.number(4) as u32 * MS),
+            (9, Some(handle)) => _ = handle.cancel(),
+            (10, Some(handle)) => _ = handle.expire(),
             _ => {
                 let pending = self.timer.metrics().pending;
                 assert!(pending < 10_000 && self.values.len() <= 9);
@@ -102,6 +92,14 @@ impl Wake for Faulty {
     }
 }
 
+fn faulty(kind: Kind, ground: &Arc<Ground>) -> Arc<Faulty> {
+    Arc::new(Faulty {
+        kind,
+        ground: ground.clone(),
+        count: AtomicU32::new(0),
+    })
+}
+
 /// One that waits, and when it is due.
 struct Waiting {
     future: Pin<Box<dyn Future<Output = bool>>>,
@@ -113,11 +111,7 @@ struct Waiting {
 
 impl Waiting {
     fn poll(&mut self) -> bool {
-        let waker = Waker::from(self.waker.clone());
-        self.future
-            .as_mut()
-            .poll(&mut Context::from_waker(&waker))
-            .is_ready()
+        poll_with(&mut self.future, &Waker::from(self.waker.clone())).is_ready()
     }
 
     fn wakes(&self) -> u32 {
@@ -166,51 +160,31 @@ async fn round(random: &mut Rng, ground: &Arc<Ground>, stream: &mut Expirations<
     let start = Instant::now();
     for number in 0..random.u32(1..200) {
         let kind = random.choice([Kind::Counts, Kind::Counts, Kind::Panics, Kind::Meddles]);
-        let waker = Arc::new(Faulty {
-            kind: kind.unwrap(),
-            ground: ground.clone(),
-            count: AtomicU32::new(0),
-        });
+        let waker = faulty(kind.unwrap(), ground);
         let after = random.u32(1..12) * MS;
-        let (is_shared, future): (_, Pin<Box<dyn Future<Output = bool>>>) = match random.u8(..4) {
-            0 => (
-                true,
-                Box::pin({
-                    let deadline = ground.timer.deadline(after);
-                    lock(&ground.handles).push(deadline.handle());
-                    async { deadline.await.is_ok() }
-                }),
-            ),
-            1 => (
-                true,
-                Box::pin({
-                    let keyed = ground.deadlines.insert(number, after).unwrap();
-                    async { keyed.await.is_ok() }
-                }),
-            ),
-            2 => (
-                false,
-                Box::pin({
-                    let sleep = ground.timer.sleep(after);
-                    async {
-                        sleep.await;
-                        true
-                    }
-                }),
-            ),
-            _ => (
-                false,
-                Box::pin({
-                    let timeout = ground.timer.timeout(after, std::future::pending::<()>());
-                    async { timeout.await.is_err() }
-                }),
+        let (timer, way) = (&ground.timer, random.u8(..4));
+        let future: Pin<Box<dyn Future<Output = bool>>> = match way {
+            0 => {
+                let deadline = timer.deadline(after);
+                lock(&ground.handles).push(deadline.handle());
+                Box::pin(deadline.map(|ended| ended.is_ok()))
+            }
+            1 => {
+                let keyed = ground.deadlines.insert(number, after).unwrap();
+                Box::pin(keyed.map(|ended| ended.is_ok()))
+            }
+            2 => Box::pin(timer.sleep(after).map(|()| true)),
+            _ => Box::pin(
+                timer
+                    .timeout(after, pending::<()>())
+                    .map(|ended| ended.is_err()),
             ),
         };
         let mut waiting = Waiting {
             future,
             due: start + after,
             waker,
-            is_shared,
+            is_shared: way < 2,
         };
         assert!(!waiting.poll(), "it lies ahead");
         all.push(waiting);
@@ -219,19 +193,13 @@ async fn round(random: &mut Rng, ground: &Arc<Ground>, stream: &mut Expirations<
             let _ = ground.values.insert(number % 9, number, delay);
         }
     }
-    let for_stream = Arc::new(Faulty {
-        kind: random
-            .choice([Kind::Counts, Kind::Panics, Kind::Meddles])
-            .unwrap(),
-        ground: ground.clone(),
-        count: AtomicU32::new(0),
-    });
+    let kind = random.choice([Kind::Counts, Kind::Panics, Kind::Meddles]);
+    let for_stream = faulty(kind.unwrap(), ground);
     for _ in 0..20 {
         take_values(stream, &for_stream);
-        if random.bool() {
-            tokio::time::advance(random.u32(..3) * MS).await;
-        } else {
-            tokio::time::sleep(random.u32(..3) * MS).await;
+        match random.bool() {
+            true => tokio::time::advance(random.u32(..3) * MS).await,
+            false => tokio::time::sleep(random.u32(..3) * MS).await,
         }
         settle().await;
         let now = Instant::now();

@@ -2,8 +2,7 @@
 //! order and way they go.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::pin::Pin;
-use std::task::{Context, Waker};
+use std::task::Waker;
 
 use tickwheel::wheel::Wheel;
 use tickwheel::{
@@ -11,10 +10,10 @@ use tickwheel::{
 };
 
 use super::counted::{grown_since, used};
+use crate::common::{HOUR, arm};
 
 const COUNT: usize = 50_000;
 const KEYS: u64 = 40_000;
-const HOUR: Duration = Duration::from_secs(3600);
 
 /// Small stores that the parts of an empty map may keep.
 const KEPT: usize = 800_000;
@@ -28,8 +27,7 @@ fn comes_back(what: &str, most: usize, act: impl FnOnce()) {
 }
 
 fn poll(sleep: &mut Sleep) {
-    let polled = Pin::new(sleep).poll(&mut Context::from_waker(Waker::noop()));
-    assert!(polled.is_pending());
+    arm(sleep, Waker::noop());
 }
 
 /// A segment takes 32 KiB, or eight values if those are larger. The first one grows to that.

@@ -1,10 +1,9 @@
 //! A map that is at its limit: however many inserts it refuses, they leave nothing allocated.
 
-use tickwheel::{DeadlineMap, DelayMap, Duration, Timer};
+use tickwheel::{DeadlineMap, DelayMap, Timer};
 
 use super::counted::{grown_since, used};
-
-const HOUR: Duration = Duration::from_secs(3600);
+use crate::common::HOUR;
 
 const LIMIT: u64 = 1_000;
 const REFUSED: u64 = 100_000;

@@ -9,16 +9,16 @@ mod counted;
 mod kinds;
 mod limit;
 
+use std::any::Any;
 use std::future::Future;
-use std::pin::Pin;
-use std::task::{Context, Waker};
+use std::task::Waker;
 
 use fastrand::Rng;
-use tickwheel::{Deadline, DeadlineMap, DelayMap, Duration, KeyedDeadline, Sleep, Timer};
+use tickwheel::{DeadlineMap, DelayMap, Duration, Timer};
 
 use counted::{grown_since, used};
 
-use crate::common::is_alone_in_a_process;
+use crate::common::{SECOND, arm, is_alone_in_a_process};
 use crate::paused::{program, replay};
 use crate::paused_clock::paused;
 
@@ -56,49 +56,46 @@ fn programs_leave_nothing_behind() {
     }
 }
 
-/// All that there is of one kind, to be dropped in any order.
-#[derive(Default)]
-struct Held {
-    sleeps: Vec<Sleep>,
-    deadlines: Vec<Deadline>,
-    keyed: Vec<KeyedDeadline<u32>>,
-}
-
-/// Fills a timer and its maps, and empties them in random order, again and again.
+/// Fills a timer and its maps, and empties them from one end or in random order, again and again.
 async fn fill_and_empty(seed: u64) {
     let mut random = Rng::with_seed(seed);
     let timer = Timer::builder().build().unwrap();
     let deadlines = DeadlineMap::new(&timer);
     let (values, mut stream) = DelayMap::new(&timer);
+    let sleep = |after| {
+        let mut sleep = timer.sleep(after);
+        arm(&mut sleep, Waker::noop());
+        sleep
+    };
     // What a program sets up once.
-    let mut first = timer.sleep(Duration::from_millis(1));
-    let _ = Pin::new(&mut first).poll(&mut Context::from_waker(Waker::noop()));
-    drop(first);
+    drop(sleep(SECOND));
     let before = used();
     for round in 0..4 {
-        let mut held = Held::default();
         let count = random.u32(60_000..100_000);
+        let mut held: Vec<Box<dyn Any>> = Vec::new();
         for number in 0..count {
             let after = Duration::from_micros(random.u64(1_000..40_000_000));
             match random.u8(..4) {
-                0 => {
-                    let mut sleep = timer.sleep(after);
-                    let _ = Pin::new(&mut sleep).poll(&mut Context::from_waker(Waker::noop()));
-                    held.sleeps.push(sleep);
-                }
-                1 => held.deadlines.push(timer.deadline(after)),
-                2 => held.keyed.push(deadlines.insert(number, after).unwrap()),
+                0 => held.push(Box::new(sleep(after))),
+                1 => held.push(Box::new(timer.deadline(after))),
+                2 => held.push(Box::new(deadlines.insert(number, after).unwrap())),
                 _ => drop(values.insert(number, u64::from(number), after)),
             }
         }
-        tokio::time::sleep(Duration::from_millis(random.u64(..30_000))).await;
-        empty(&mut random, held, count, |key| {
+        tokio::time::sleep(random.u32(..30) * SECOND).await;
+        match random.u8(..3) {
+            0 => random.shuffle(&mut held),
+            1 => held.reverse(),
+            _ => {}
+        }
+        for key in 0..random.u32(..count) {
             values.remove(&key);
-        });
+        }
+        drop(held);
         if round % 2 == 0 {
             drop(values.drain());
         } else {
-            tokio::time::sleep(Duration::from_secs(50)).await;
+            tokio::time::sleep(50 * SECOND).await;
             while stream.try_recv().is_ok() {}
         }
         // The alarm and the driver find out that nothing is left.
@@ -111,22 +108,4 @@ async fn fill_and_empty(seed: u64) {
             "seed {seed}, round {round}: {kept} bytes for {count} that are gone"
         );
     }
-}
-
-/// Drops everything, from one end, from the other, or in random order.
-fn empty(random: &mut Rng, mut held: Held, count: u32, take: impl Fn(u32)) {
-    if random.bool() {
-        random.shuffle(&mut held.sleeps);
-        random.shuffle(&mut held.deadlines);
-        random.shuffle(&mut held.keyed);
-    }
-    if random.bool() {
-        held.sleeps.reverse();
-        held.keyed.reverse();
-    }
-    let some = random.u32(..count);
-    (0..some).for_each(take);
-    while held.sleeps.pop().is_some() {}
-    while held.keyed.pop().is_some() {}
-    held.deadlines.clear();
 }

@@ -2,6 +2,8 @@
 
 use tickwheel::{Duration, Instant};
 
+use super::program::Offset;
+
 /// A point in time, in nanoseconds. [`START`] is when the runtime was built, and a line of tokio's
 /// grid.
 pub(crate) type At = u64;
@@ -49,6 +51,12 @@ impl Clock {
             Some(since) => START.saturating_add(nanos(since)).min(FAR),
             None => START.saturating_sub(nanos(self.start - instant)),
         }
+    }
+
+    /// The time that lies so many microseconds from another, and its instant.
+    pub(crate) fn from(self, now: At, from_now: Offset) -> (At, Instant) {
+        let at = now.saturating_add_signed(from_now * 1_000);
+        (at, self.instant(at))
     }
 
     /// The instant of a time that is not far.

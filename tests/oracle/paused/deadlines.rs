@@ -5,11 +5,13 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use tickwheel::error::Cancelled;
-use tickwheel::{Deadline, DeadlineMap, Duration, Instant, KeyedDeadline, ResetHandle};
+use tickwheel::{Deadline, DeadlineMap, Duration, KeyedDeadline, ResetHandle};
 
 use super::clock::{At, Clock, FAR, MS, Ticks, after};
+use super::program::{Call, duration};
 use super::sleepers::{Armed, Now, On};
 use super::waiter::{Expected, Waiter};
+use crate::same;
 
 /// How a deadline came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,57 +149,30 @@ pub(crate) struct Timed {
     model: Model,
     pub(crate) timer: usize,
     pub(crate) handle: ResetHandle,
-    waiter: Waiter,
-    /// The map that has its key, and the key.
+    pub(crate) waiter: Waiter,
+    /// While it is in the map.
     pub(crate) key: Option<u32>,
-    /// Which map that was made in.
-    pub(crate) map: usize,
-}
-
-/// How a call reaches a deadline: by its handle, or by its key.
-#[derive(Clone, Copy)]
-pub(crate) enum By<'a> {
-    Handle,
-    Key(&'a DeadlineMap<u32>, u32),
-}
-
-impl By<'_> {
-    /// Makes a call that a map has no name for: its key gives a handle first.
-    fn call(self, own: &ResetHandle, call: impl FnOnce(&ResetHandle) -> bool) -> bool {
-        match self {
-            By::Handle => call(own),
-            By::Key(map, key) => map.handle(&key).as_ref().is_some_and(call),
-        }
-    }
 }
 
 impl On<'_> {
     pub(crate) fn deadline(self, timeout: Duration, now: Now) -> Timed {
         let real = self.timer.deadline(timeout);
         let (handle, real) = (real.handle(), Real::Plain(real));
-        self.timed(real, handle, timeout, now, None, 0)
+        self.timed((real, handle), timeout, now, None)
     }
 
-    pub(crate) fn keyed(
-        self,
-        real: KeyedDeadline<u32>,
-        timeout: Duration,
-        now: Now,
-        map: usize,
-    ) -> Timed {
+    pub(crate) fn keyed(self, real: KeyedDeadline<u32>, timeout: Duration, now: Now) -> Timed {
         let key = Some(*real.key());
         let (handle, real) = (real.handle(), Real::Keyed(real));
-        self.timed(real, handle, timeout, now, key, map)
+        self.timed((real, handle), timeout, now, key)
     }
 
     fn timed(
         self,
-        real: Real,
-        handle: ResetHandle,
+        (real, handle): (Real, ResetHandle),
         timeout: Duration,
         now: Now,
         key: Option<u32>,
-        map: usize,
     ) -> Timed {
         let model = Model {
             ticks: self.ticks,
@@ -215,16 +190,7 @@ impl On<'_> {
             handle,
             waiter: Waiter::new(self.clock),
             key,
-            map,
         }
-    }
-}
-
-fn same(what: &str, told: bool, expected: bool) -> Result<(), String> {
-    if told == expected {
-        Ok(())
-    } else {
-        Err(format!("{what} answers {told}, not {expected}"))
     }
 }
 
@@ -255,88 +221,63 @@ impl Timed {
     }
 
     pub(crate) fn poll_spent(&mut self) -> Result<usize, String> {
-        let which = self.waiter.registered().unwrap_or(0);
-        let polled = self.waiter.poll_spent(which, |cx| self.real.poll(cx));
-        if polled.is_ready() {
-            return Err("ready without a budget".to_owned());
-        }
-        Ok(which)
+        self.waiter.poll_spent(|cx| self.real.poll(cx))
     }
 
-    pub(crate) fn was_woken_after_spent(&mut self, which: usize) -> Result<(), String> {
-        match self.waiter.forget_wakes(which) {
-            0 => Err("a poll without a budget wakes nobody".to_owned()),
-            _ => Ok(()),
-        }
-    }
-
-    pub(crate) fn reset(&mut self, by: By<'_>, now: Now) -> Result<(), String> {
-        let told = match by {
-            By::Handle => self.handle.reset(),
-            By::Key(map, key) => map.reset(&key),
+    /// Makes a call by its handle, or by its key in that map, where it has one.
+    pub(crate) fn call(
+        &mut self,
+        call: Call,
+        map: Option<&DeadlineMap<u32>>,
+        now: Now,
+        clock: Clock,
+    ) -> Result<(), String> {
+        let Timed { model, key, .. } = self;
+        let by_key = map.zip(key.as_ref());
+        // A call that a map has no name for: its key gives a handle first.
+        let handle = match by_key {
+            Some((map, key)) => map.handle(key).ok_or("the map has no handle")?,
+            None => self.handle.clone(),
         };
-        let expected = self.model.reset(now.at, now.at);
-        same("reset", told, expected)
-    }
-
-    pub(crate) fn reset_from(
-        &mut self,
-        by: By<'_>,
-        (since, instant): (At, Instant),
-        now: Now,
-    ) -> Result<(), String> {
-        let told = match by {
-            By::Handle => self.handle.reset_from(instant),
-            By::Key(map, key) => map.reset_from(&key, instant),
+        let (told, expected) = match call {
+            Call::Reset => {
+                let told = by_key.map_or_else(|| handle.reset(), |(map, key)| map.reset(key));
+                (told, model.reset(now.at, now.at))
+            }
+            Call::ResetFrom(from_now) => {
+                let (since, instant) = clock.from(now.at, from_now);
+                let told = match by_key {
+                    Some((map, key)) => map.reset_from(key, instant),
+                    None => handle.reset_from(instant),
+                };
+                (told, model.reset(since, now.at))
+            }
+            Call::ResetAfter(micros) => {
+                let delay = duration(micros);
+                let told = handle.reset_after(delay);
+                (told, model.set(after(now.at, delay), now.at))
+            }
+            Call::ResetAt(from_now) => {
+                let (due, instant) = clock.from(now.at, from_now);
+                (handle.reset_at(instant), model.set(due, now.at))
+            }
+            Call::Extend(micros) => {
+                let told = handle.extend(duration(micros));
+                let due = after(model.due, duration(micros));
+                (told, model.set(due, now.at))
+            }
+            Call::SetTimeout(micros) => {
+                let timeout = duration(micros);
+                let told = handle.set_timeout(timeout);
+                (told, model.set_timeout(timeout, now.at))
+            }
+            Call::Cancel => (handle.cancel(), model.settle(now.at, End::Cancelled)),
+            Call::Expire => {
+                let told = by_key.map_or_else(|| handle.expire(), |(map, key)| map.expire(key));
+                (told, model.settle(now.at, End::Expired))
+            }
         };
-        let expected = self.model.reset(since, now.at);
-        same("reset_from", told, expected)
-    }
-
-    pub(crate) fn reset_after(
-        &mut self,
-        by: By<'_>,
-        delay: Duration,
-        now: Now,
-    ) -> Result<(), String> {
-        let told = by.call(&self.handle, |handle| handle.reset_after(delay));
-        let due = after(now.at, delay);
-        same("reset_after", told, self.model.set(due, now.at))
-    }
-
-    pub(crate) fn reset_at(
-        &mut self,
-        by: By<'_>,
-        (due, deadline): (At, Instant),
-        now: Now,
-    ) -> Result<(), String> {
-        let told = by.call(&self.handle, |handle| handle.reset_at(deadline));
-        same("reset_at", told, self.model.set(due, now.at))
-    }
-
-    pub(crate) fn extend(&mut self, by: By<'_>, later: Duration, now: Now) -> Result<(), String> {
-        let told = by.call(&self.handle, |handle| handle.extend(later));
-        let due = after(self.model.due, later);
-        same("extend", told, self.model.set(due, now.at))
-    }
-
-    pub(crate) fn set_timeout(
-        &mut self,
-        by: By<'_>,
-        timeout: Duration,
-        now: Now,
-    ) -> Result<(), String> {
-        let told = by.call(&self.handle, |handle| handle.set_timeout(timeout));
-        same("set_timeout", told, self.model.set_timeout(timeout, now.at))
-    }
-
-    pub(crate) fn settle(&mut self, by: By<'_>, end: End, now: Now) -> Result<(), String> {
-        let told = match (by, end) {
-            (By::Handle, End::Expired) => self.handle.expire(),
-            (By::Key(map, key), End::Expired) => map.expire(&key),
-            (by, _) => by.call(&self.handle, ResetHandle::cancel),
-        };
-        same("cancel or expire", told, self.model.settle(now.at, end))
+        same("it", told, expected)
     }
 
     /// What a call to its map does to it. Returns the time that it had left, if it was pending.
@@ -372,32 +313,20 @@ impl Timed {
     }
 
     /// What can be asked at any time. To ask is to look, so the program says when.
-    pub(crate) fn ask(&mut self, by: By<'_>, now: Now, clock: Clock) -> Result<(), String> {
+    pub(crate) fn ask(&mut self, now: Now, clock: Clock) -> Result<(), String> {
         let is_pending = self.model.look(now.at);
-        let handle = match by {
-            By::Handle => self.handle.clone(),
-            By::Key(map, key) => map.handle(&key).ok_or("the map has no handle")?,
-        };
-        let (told, left) = (handle.deadline(), handle.remaining());
+        let (told, left) = (self.handle.deadline(), self.handle.remaining());
         same("is_pending", self.handle.is_pending(), is_pending)?;
-        if self.handle.timeout() != self.model.timeout {
-            return Err(format!("tells a timeout of {:?}", self.handle.timeout()));
-        }
+        same("timeout", self.handle.timeout(), self.model.timeout)?;
         let due = self.model.due;
         if due >= FAR {
             let is_far = told.is_some_and(|told| clock.at(told) >= FAR);
             return same("a far deadline", is_far, is_pending);
         }
         let told = told.map(|told| clock.at(told));
-        let expected = is_pending.then_some(due);
-        if told != expected {
-            return Err(format!("tells the deadline {told:?}, not {expected:?}"));
-        }
+        same("deadline", told, is_pending.then_some(due))?;
         let expected = is_pending.then(|| self.model.left(now.at));
-        if left != expected {
-            return Err(format!("tells {left:?} left, not {expected:?}"));
-        }
-        Ok(())
+        same("remaining", left, expected)
     }
 
     pub(crate) fn check(&mut self, now: Now, ran_from: Option<u64>) -> Result<(), String> {
@@ -422,11 +351,7 @@ impl Timed {
 
     /// When its runtime is gone, one that waits was woken, and what was pending tells of it.
     pub(crate) fn after_shutdown(&mut self, now: Now) -> Result<(), String> {
-        if let Some(which) = self.waiter.registered() {
-            if self.waiter.forget_wakes(which) == 0 {
-                return Err("sleeps on, though its runtime is gone".to_owned());
-            }
-        }
+        self.waiter.must_hear_of_the_end()?;
         let was_pending = self.model.look(now.at);
         let Poll::Ready(told) = self.waiter.poll(0, |cx| self.real.poll(cx)) else {
             return Err("pending, though its runtime is gone".to_owned());
@@ -466,13 +391,6 @@ impl Timed {
 pub(crate) fn ask_dropped(handle: &ResetHandle) -> Result<(), String> {
     same("reset of a dropped deadline", handle.reset(), false)?;
     same("cancel of a dropped deadline", handle.cancel(), false)?;
-    same(
-        "is_pending of a dropped deadline",
-        handle.is_pending(),
-        false,
-    )?;
-    match handle.deadline() {
-        None => Ok(()),
-        Some(_) => Err("a dropped deadline tells when it expires".to_owned()),
-    }
+    same("is_pending of a dropped", handle.is_pending(), false)?;
+    same("deadline of a dropped one", handle.deadline(), None)
 }

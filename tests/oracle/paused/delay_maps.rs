@@ -7,14 +7,23 @@ use std::task::Poll;
 use fastrand::Rng;
 use futures::{FutureExt, StreamExt};
 use tickwheel::error::{InsertError, InsertIfAbsentError, TryRecvError};
-use tickwheel::{DelayMap, Duration, Expirations, Expired, Timer, WeakDelayMap};
+use tickwheel::{DelayMap, Duration, Expirations, Expired, WeakDelayMap};
 
 use super::clock::{At, Clock, FAR, MS, Ticks, after, line_from};
-use super::sleepers::{Armed, Now};
+use super::program::{Count, Offset, Op, ValueKey, duration};
+use super::sleepers::{Armed, Now, On};
 use super::waiter::{Expected, Waiter};
+use crate::same;
+
+type Map = DelayMap<ValueKey, u64>;
 
 /// By how much a value grows when a program changes it.
 const CHANGE: u64 = 1 << 32;
+
+fn change(value: &mut u64) -> u64 {
+    *value += CHANGE;
+    *value
+}
 
 #[derive(Clone, Copy, Debug)]
 struct Item {
@@ -61,16 +70,16 @@ impl Item {
 }
 
 pub(crate) struct Delayed {
-    handles: Vec<DelayMap<u32, u64>>,
-    weak: WeakDelayMap<u32, u64>,
-    stream: Option<Expirations<u32, u64>>,
+    handles: Vec<Map>,
+    weak: WeakDelayMap<ValueKey, u64>,
+    stream: Option<Expirations<ValueKey, u64>>,
     pub(crate) timer: usize,
     ticks: Ticks,
     clock: Clock,
-    waiter: Waiter,
-    items: HashMap<u32, Item>,
+    pub(crate) waiter: Waiter,
+    items: HashMap<ValueKey, Item>,
     /// The items by the tick at which they have their place.
-    places: BTreeSet<(u64, u32)>,
+    places: BTreeSet<(u64, ValueKey)>,
     limit: usize,
     is_closed: bool,
     /// The consumer knows that the stream has ended.
@@ -81,25 +90,19 @@ pub(crate) struct Delayed {
 }
 
 impl Delayed {
-    pub(crate) fn new(
-        timer: &Timer,
-        number: usize,
-        ticks: Ticks,
-        limit: usize,
-        clock: Clock,
-    ) -> Delayed {
+    pub(crate) fn new(on: On<'_>, limit: usize) -> Delayed {
         let (map, stream) = match limit {
-            0 => DelayMap::new(timer),
-            max => DelayMap::with_limit(timer, max),
+            0 => DelayMap::new(on.timer),
+            max => DelayMap::with_limit(on.timer, max),
         };
         Delayed {
             weak: map.downgrade(),
             handles: vec![map],
             stream: Some(stream),
-            timer: number,
-            ticks,
-            clock,
-            waiter: Waiter::new(clock),
+            timer: on.number,
+            ticks: on.ticks,
+            clock: on.clock,
+            waiter: Waiter::new(on.clock),
             items: HashMap::new(),
             places: BTreeSet::new(),
             limit: if limit == 0 { usize::MAX } else { limit },
@@ -110,12 +113,146 @@ impl Delayed {
         }
     }
 
-    fn map(&self) -> Option<&DelayMap<u32, u64>> {
-        self.handles.last()
+    /// Does what an operation does with the values, but for polls without a budget.
+    pub(crate) fn act(&mut self, op: &Op, now: Now) -> Result<(), String> {
+        match *op {
+            Op::Upgrade => return self.upgrade(),
+            Op::DropHandle => drop(self.drop_handle()),
+            Op::DropStream => self.drop_stream(),
+            Op::Recv(which, count) => {
+                for _ in 0..count {
+                    if !self.recv(which.into(), now)? {
+                        break;
+                    }
+                }
+            }
+            Op::RecvMany(which, limit) => return self.recv_many(which.into(), limit.into(), now),
+            Op::TryRecv(count) => return (0..count).try_for_each(|_| self.try_recv(now)),
+            Op::PutMany(first, count, after, spread, seed) => {
+                let mut random = Rng::with_seed(seed);
+                for key in first..first + count {
+                    let micros = after.saturating_add(random.u64(..=spread));
+                    self.act(&Op::Put(key, micros), now)?;
+                }
+            }
+            Op::Churn(keys, count, seed) => {
+                let mut random = Rng::with_seed(seed);
+                for _ in 0..count {
+                    self.act(&churned(&mut random, keys), now)?;
+                }
+            }
+            _ => {
+                let map = self.handles.last().cloned();
+                return map.map_or(Ok(()), |map| self.call(&map, op, now));
+            }
+        }
+        Ok(())
     }
 
-    fn set(&mut self, key: u32, value: u64, deadline: At, end: At, now: Now) -> Option<u64> {
-        let item = Item::new(value, deadline, end, self.ticks, now.at);
+    fn call(&mut self, map: &Map, op: &Op, now: Now) -> Result<(), String> {
+        match *op {
+            Op::Put(key, micros) => {
+                let delay = duration(micros);
+                let put = |value| map.insert(key, value, delay).map_err(Into::into);
+                self.put(key, put, (after(now.at, delay), FAR), false, now)
+            }
+            Op::PutAt(key, from_now) => {
+                let (deadline, instant) = self.clock.from(now.at, from_now);
+                let put = |value| map.insert_at(key, value, instant).map_err(Into::into);
+                self.put(key, put, (deadline, FAR), false, now)
+            }
+            Op::PutIfAbsent(key, micros) => {
+                let delay = duration(micros);
+                let put = |value| map.insert_if_absent(key, value, delay).map(|()| None);
+                self.put(key, put, (after(now.at, delay), FAR), true, now)
+            }
+            Op::PutWithTtl(key, micros, life) => {
+                let [delay, ttl] = [micros, life].map(duration);
+                let put = |value| {
+                    let told = map.insert_with_ttl(key, value, delay, ttl);
+                    told.map_err(Into::into)
+                };
+                let ends = (after(now.at, delay), after(now.at, ttl));
+                self.put(key, put, ends, false, now)
+            }
+            Op::Delay(key, micros) => {
+                let told = map.reset(&key, duration(micros));
+                self.delayed(key, told, after(now.at, duration(micros)), now)
+            }
+            Op::DelayUntil(key, from_now) => {
+                let (deadline, instant) = self.clock.from(now.at, from_now);
+                self.delayed(key, map.reset_at(&key, instant), deadline, now)
+            }
+            Op::Touch(key, micros) => {
+                let told = map.touch(&key, duration(micros), |value| *value);
+                let item = self.pending(key, now);
+                same("touch", told, item.map(|item| item.value))?;
+                self.delayed(key, told.is_some(), after(now.at, duration(micros)), now)
+            }
+            Op::TouchOrPut(key, micros) => self.touch_or_put(map, key, duration(micros), now),
+            Op::Update(key) => {
+                let told = map.update(&key, change);
+                let expected = self.pending(key, now).map(|item| item.value + CHANGE);
+                if let (Some(value), Some(item)) = (expected, self.items.get_mut(&key)) {
+                    item.value = value;
+                }
+                same("update", told, expected)
+            }
+            Op::ExpireValue(key) => same("expire", map.expire(&key), self.make_due(key, now)),
+            Op::ExpireValues => {
+                let told = map.expire_all();
+                let keys: Vec<_> = self.items.keys().copied().collect();
+                let was_pending = keys.into_iter().filter(|&key| self.make_due(key, now));
+                same("expire_all", told, was_pending.count())
+            }
+            Op::Take(key) => {
+                let told = match self.next_value % 2 {
+                    0 => map.remove(&key),
+                    _ if map.remove_if(&key, |_| false).is_some() => None,
+                    _ => map.remove_if(&key, |_| true),
+                };
+                same("remove", told, self.remove(key).map(|item| item.value))
+            }
+            Op::Retain(rest) => {
+                let stays = |key: &ValueKey| *key % 3 != ValueKey::from(rest);
+                let mut seen = 0;
+                map.retain(|key, value| {
+                    seen += 1;
+                    change(value);
+                    stays(key)
+                });
+                same("the keys of retain", seen, self.items.len())?;
+                self.items.retain(|key, item| {
+                    change(&mut item.value);
+                    stays(key)
+                });
+                self.places.retain(|(_, key)| stays(key));
+                Ok(())
+            }
+            Op::DrainValues => self.drained(map.drain(), now),
+            Op::CloseDelayMap => {
+                self.is_closed = true;
+                self.drained(map.close(), now)
+            }
+            Op::CloneHandle => {
+                self.handles.push(map.clone());
+                Ok(())
+            }
+            Op::TakeStream => {
+                let stream = map.expirations();
+                same("expirations", stream.is_some(), self.stream.is_none())?;
+                if stream.is_some() {
+                    self.stream = stream;
+                    (self.has_ended, self.was_polled) = (false, false);
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn set(&mut self, key: ValueKey, value: u64, ends: (At, At), now: Now) -> Option<u64> {
+        let item = Item::new(value, ends.0, ends.1, self.ticks, now.at);
         let old = self.remove(key);
         self.places.insert((item.tick, key));
         self.items.insert(key, item);
@@ -123,267 +260,108 @@ impl Delayed {
     }
 
     /// The value of a key, unless it is due. From then on it belongs to the stream.
-    fn pending(&self, key: u32, now: Now) -> Option<Item> {
+    fn pending(&self, key: ValueKey, now: Now) -> Option<Item> {
         let item = self.items.get(&key).copied();
         item.filter(|item| item.deadline > now.at)
     }
 
-    fn remove(&mut self, key: u32) -> Option<Item> {
+    fn remove(&mut self, key: ValueKey) -> Option<Item> {
         let item = self.items.remove(&key)?;
         self.places.remove(&(item.tick, key));
         Some(item)
     }
 
-    /// What an insert must answer: `Err` if it is refused.
-    fn admits(&self, key: u32) -> Result<(), &'static str> {
-        if self.is_closed {
-            Err("closed")
-        } else if !self.items.contains_key(&key) && self.items.len() >= self.limit {
-            Err("at capacity")
-        } else {
-            Ok(())
-        }
+    fn is_full_for(&self, key: ValueKey) -> bool {
+        !self.items.contains_key(&key) && self.items.len() >= self.limit
     }
 
-    /// Inserts a value in one of the four ways.
-    pub(crate) fn put(&mut self, key: u32, how: Put, now: Now) -> Result<(), String> {
+    /// Inserts the next value, with a deadline and an end.
+    fn put(
+        &mut self,
+        key: ValueKey,
+        put: impl FnOnce(u64) -> Result<Option<u64>, InsertIfAbsentError<(ValueKey, u64)>>,
+        ends: (At, At),
+        if_absent: bool,
+        now: Now,
+    ) -> Result<(), String> {
         self.next_value += 1;
-        let value = self.next_value;
-        let Some(map) = self.map() else { return Ok(()) };
-        let (told, deadline, end) = match how {
-            Put::After(delay) => {
-                let told = map.insert(key, value, delay).map_err(Into::into);
-                (told, after(now.at, delay), FAR)
-            }
-            Put::At(at) => {
-                let told = map.insert_at(key, value, self.clock.instant(at));
-                (told.map_err(Into::into), at, FAR)
-            }
-            Put::IfAbsent(delay) => {
-                let told = map.insert_if_absent(key, value, delay).map(|()| None);
-                (told, after(now.at, delay), FAR)
-            }
-            Put::WithTtl(delay, ttl) => {
-                let told = map.insert_with_ttl(key, value, delay, ttl);
-                let ends = (after(now.at, delay), after(now.at, ttl));
-                (told.map_err(Into::into), ends.0, ends.1)
-            }
+        let back = (key, self.next_value);
+        let told = put(self.next_value);
+        let expected = if self.is_closed {
+            Err(InsertIfAbsentError::Closed(back))
+        } else if if_absent && self.items.contains_key(&key) {
+            Err(InsertIfAbsentError::Occupied(back))
+        } else if self.is_full_for(key) {
+            Err(InsertIfAbsentError::AtCapacity(back))
+        } else {
+            Ok(self.set(key, self.next_value, ends, now))
         };
-        let back = (key, value);
-        let expected = match (self.admits(key), how) {
-            (Err("closed"), _) => Err(InsertIfAbsentError::Closed(back)),
-            (Ok(()), Put::IfAbsent(_)) if self.items.contains_key(&key) => {
-                Err(InsertIfAbsentError::Occupied(back))
-            }
-            (Err(_), _) => Err(InsertIfAbsentError::AtCapacity(back)),
-            (Ok(()), _) => Ok(self.set(key, value, deadline, end, now)),
-        };
-        if told != expected {
-            return Err(format!("an insert answers {told:?}, not {expected:?}"));
-        }
-        Ok(())
+        same("an insert", told, expected)
     }
 
-    /// Sets a delay, by `reset`, `reset_at` or `touch`.
-    pub(crate) fn delay(&mut self, key: u32, how: Delay, now: Now) -> Result<(), String> {
-        let Some(map) = self.map() else { return Ok(()) };
+    /// A call that sets the delay of what is pending has told whether something was.
+    fn delayed(&mut self, key: ValueKey, told: bool, to: At, now: Now) -> Result<(), String> {
         let item = self.pending(key, now);
-        let (told, deadline) = match how {
-            Delay::After(delay) => (map.reset(&key, delay), after(now.at, delay)),
-            Delay::Until(at) => (map.reset_at(&key, self.clock.instant(at)), at),
-            Delay::Touch(delay) => {
-                let told = map.touch(&key, delay, |value| *value);
-                if told != item.map(|item| item.value) {
-                    return Err(format!("touch shows {told:?}"));
-                }
-                (told.is_some(), after(now.at, delay))
-            }
-        };
-        if told != item.is_some() {
-            return Err(format!("a reset of a value answers {told}"));
-        }
         if let Some(Item { value, end, .. }) = item {
-            self.set(key, value, deadline, end, now);
+            self.set(key, value, (to, end), now);
         }
-        Ok(())
+        same("a reset", told, item.is_some())
     }
 
     /// Changes a value that is pending, and else puts one in.
-    pub(crate) fn touch_or_put(
+    fn touch_or_put(
         &mut self,
-        key: u32,
+        map: &Map,
+        key: ValueKey,
         delay: Duration,
         now: Now,
     ) -> Result<(), String> {
         self.next_value += 1;
-        let new = self.next_value;
-        let Some(map) = self.map() else { return Ok(()) };
-        let told = map.touch_or_insert_with(
-            key,
-            delay,
-            || new,
-            |value| {
-                *value += CHANGE;
-                *value
-            },
-        );
+        let told = map.touch_or_insert_with(key, delay, || self.next_value, change);
         let deadline = after(now.at, delay);
-        let expected = match (self.pending(key, now), self.admits(key)) {
-            (Some(Item { value, end, .. }), _) => {
-                self.set(key, value + CHANGE, deadline, end, now);
+        let expected = match self.pending(key, now) {
+            Some(Item { value, end, .. }) => {
+                self.set(key, value + CHANGE, (deadline, end), now);
                 Ok((value + CHANGE, None))
             }
-            (None, Err("closed")) => Err(InsertError::Closed(key)),
-            (None, Err(_)) => Err(InsertError::AtCapacity(key)),
-            (None, Ok(())) => {
-                let value = new + CHANGE;
-                Ok((value, self.set(key, value, deadline, FAR, now)))
+            None if self.is_closed => Err(InsertError::Closed(key)),
+            None if self.is_full_for(key) => Err(InsertError::AtCapacity(key)),
+            None => {
+                let value = self.next_value + CHANGE;
+                Ok((value, self.set(key, value, (deadline, FAR), now)))
             }
         };
-        if told != expected {
-            return Err(format!(
-                "touch_or_insert_with answers {told:?}, not {expected:?}"
-            ));
-        }
-        Ok(())
+        same("touch_or_insert_with", told, expected)
     }
 
-    pub(crate) fn expire(&mut self, key: u32, now: Now) -> Result<(), String> {
-        let Some(map) = self.map() else { return Ok(()) };
-        let told = map.expire(&key);
-        let expected = self.make_due(key, now);
-        if told != expected {
-            return Err(format!("expire of a value answers {told}, not {expected}"));
-        }
-        Ok(())
-    }
-
-    fn make_due(&mut self, key: u32, now: Now) -> bool {
-        match self.items.get(&key).copied() {
-            Some(Item {
-                value,
-                deadline,
-                end,
-                ..
-            }) if deadline > now.at => {
-                self.set(key, value, now.at, end, now);
-                true
-            }
-            // Its deadline may have passed, and its tick not have begun.
-            Some(item) => {
-                let present = self.ticks.current(now.at);
-                if item.tick > present {
-                    self.set(key, item.value, item.deadline, item.end, now);
-                }
-                false
-            }
-            None => false,
-        }
-    }
-
-    pub(crate) fn expire_all(&mut self, now: Now) -> Result<(), String> {
-        let Some(map) = self.map() else { return Ok(()) };
-        let told = map.expire_all();
-        let keys: Vec<u32> = self.items.keys().copied().collect();
-        let expected = keys
-            .into_iter()
-            .filter(|&key| self.make_due(key, now))
-            .count();
-        if told != expected {
-            return Err(format!("expire_all answers {told}, not {expected}"));
-        }
-        Ok(())
-    }
-
-    pub(crate) fn take(&mut self, key: u32) -> Result<(), String> {
-        let Some(map) = self.map() else { return Ok(()) };
-        let told = match self.next_value % 2 {
-            0 => map.remove(&key),
-            _ if map.remove_if(&key, |_| false).is_some() => None,
-            _ => map.remove_if(&key, |_| true),
+    fn make_due(&mut self, key: ValueKey, now: Now) -> bool {
+        let Some(item) = self.items.get(&key).copied() else {
+            return false;
         };
-        let expected = self.remove(key).map(|item| item.value);
-        if told != expected {
-            return Err(format!("remove answers {told:?}, not {expected:?}"));
+        let is_pending = item.deadline > now.at;
+        // Its deadline may have passed, and its tick not have begun.
+        if is_pending || item.tick > self.ticks.current(now.at) {
+            let deadline = item.deadline.min(now.at);
+            self.set(key, item.value, (deadline, item.end), now);
         }
-        Ok(())
+        is_pending
     }
 
-    pub(crate) fn retain(&mut self, rest: u32) -> Result<(), String> {
-        let Some(map) = self.map() else { return Ok(()) };
-        let mut seen = 0;
-        map.retain(|key, value| {
-            seen += 1;
-            *value += CHANGE;
-            key % 3 != rest
-        });
-        if seen != self.items.len() {
-            return Err(format!("retain shows {seen} of {}", self.items.len()));
-        }
-        self.items.retain(|key, item| {
-            item.value += CHANGE;
-            key % 3 != rest
-        });
-        self.places.retain(|(_, key)| key % 3 != rest);
-        Ok(())
-    }
-
-    pub(crate) fn update(&mut self, key: u32, now: Now) -> Result<(), String> {
-        let Some(map) = self.map() else { return Ok(()) };
-        let told = map.update(&key, |value| {
-            *value += CHANGE;
-            *value
-        });
-        let expected = self.pending(key, now).map(|item| item.value + CHANGE);
-        if let (Some(value), Some(item)) = (expected, self.items.get_mut(&key)) {
-            item.value = value;
-        }
-        if told != expected {
-            return Err(format!("update shows {told:?}, not {expected:?}"));
-        }
-        Ok(())
-    }
-
-    /// Makes a random call by one of so many keys, or takes what is due.
-    pub(crate) fn churn(&mut self, random: &mut Rng, keys: u32, now: Now) -> Result<(), String> {
-        let key = random.u32(..keys);
-        let delay = Duration::from_micros(match random.u8(..10) {
-            0 => 0,
-            1..6 => 1_000 * random.u64(..40),
-            6..8 => random.u64(..5_000),
-            _ => random.u64(..20_000_000),
-        });
-        let past = now.at.saturating_sub(random.u64(..40) * MS);
-        match random.u8(..40) {
-            0..14 => self.put(key, Put::After(delay), now),
-            14 => self.put(key, Put::At(past), now),
-            15 => self.put(key, Put::WithTtl(delay, 5 * delay / 4), now),
-            16..24 => self.delay(key, Delay::After(delay), now),
-            24..26 => self.delay(key, Delay::Until(past), now),
-            26 if random.bool() => self.touch_or_put(key, delay, now),
-            26 => self.delay(key, Delay::Touch(delay), now),
-            27..29 => self.expire(key, now),
-            29..33 => self.take(key),
-            33 => self.update(key, now),
-            34 if random.u8(..40) == 0 => self.expire_all(now),
-            _ => self.try_recv(now),
-        }
-    }
-
-    fn take_model(&mut self) -> Vec<(u32, Item)> {
+    fn take_model(&mut self) -> Vec<(ValueKey, Item)> {
         self.places.clear();
         let mut items: Vec<_> = self.items.drain().collect();
         items.sort_unstable_by_key(|(key, _)| *key);
         items
     }
 
-    pub(crate) fn drain(&mut self, close: bool, now: Now) -> Result<(), String> {
-        let Some(map) = self.map() else { return Ok(()) };
-        let mut told = if close { map.close() } else { map.drain() };
+    fn drained(
+        &mut self,
+        mut told: Vec<(ValueKey, u64, Duration)>,
+        now: Now,
+    ) -> Result<(), String> {
         told.sort_unstable();
-        self.is_closed |= close;
         let items = self.take_model();
-        let is_same = |(told, (key, item)): (&(u32, u64, Duration), &(u32, Item))| {
+        let is_same = |(told, (key, item)): (&(ValueKey, u64, Duration), &(ValueKey, Item))| {
             let left = Duration::from_nanos(item.deadline.saturating_sub(now.at));
             (told.0, told.1) == (*key, item.value) && (told.2 == left || item.deadline >= FAR)
         };
@@ -393,19 +371,13 @@ impl Delayed {
         Ok(())
     }
 
-    pub(crate) fn clone_handle(&mut self) {
-        if let Some(map) = self.map().cloned() {
-            self.handles.push(map);
-        }
-    }
-
     /// Drops a handle, and returns whether there was one.
     pub(crate) fn drop_handle(&mut self) -> bool {
         self.handles.pop().is_some()
     }
 
     /// A number above all keys of the map. Zero without a handle, by which no key can be taken.
-    pub(crate) fn keys_below(&self) -> u32 {
+    pub(crate) fn keys_below(&self) -> ValueKey {
         let keys = self.items.keys().filter(|_| !self.handles.is_empty());
         keys.max().map_or(0, |key| key + 1)
     }
@@ -416,11 +388,9 @@ impl Delayed {
         deadlines.filter(|&deadline| deadline < FAR).max()
     }
 
-    pub(crate) fn upgrade(&mut self) -> Result<(), String> {
+    fn upgrade(&mut self) -> Result<(), String> {
         let upgraded = self.weak.upgrade();
-        if upgraded.is_some() == self.handles.is_empty() {
-            return Err("a weak handle is upgraded where there is none, or is not".to_owned());
-        }
+        same("upgrade", upgraded.is_some(), !self.handles.is_empty())?;
         self.handles.extend(upgraded);
         Ok(())
     }
@@ -435,43 +405,19 @@ impl Delayed {
         }
     }
 
-    pub(crate) fn take_stream(&mut self) -> Result<(), String> {
-        let Some(map) = self.map() else { return Ok(()) };
-        let stream = map.expirations();
-        if stream.is_some() == self.stream.is_some() {
-            return Err(format!("expirations answers {stream:?}"));
-        }
-        if stream.is_some() {
-            self.stream = stream;
-            (self.has_ended, self.was_polled) = (false, false);
-        }
-        Ok(())
-    }
-
     fn is_finished(&self) -> bool {
         self.items.is_empty() && (self.is_closed || self.handles.is_empty())
     }
 
-    fn has_due(&self, now: Now) -> bool {
-        self.items
-            .values()
-            .any(|item| item.ready <= now.at && item.deadline < FAR)
-    }
-
     /// What came out of the stream must be the first of what is due.
-    fn came_out(&mut self, expired: Expired<u32, u64>, now: Now) -> Result<(), String> {
+    fn came_out(&mut self, expired: Expired<ValueKey, u64>, now: Now) -> Result<(), String> {
         let Some(item) = self.remove(expired.key) else {
             return Err(format!("{} came out, and was not there", expired.key));
         };
-        if expired.value != item.value {
-            return Err(format!("{} came out with another value", expired.key));
-        }
+        let told = (expired.value, self.clock.at(expired.deadline));
+        same("what came out", told, (item.value, item.deadline))?;
         if item.due > now.at {
             return Err(format!("a value came out {} ns early", item.due - now.at));
-        }
-        let told = self.clock.at(expired.deadline);
-        if told != item.deadline {
-            return Err(format!("a value tells {told}, not {}", item.deadline));
         }
         let before = self.places.range(..(item.tick, 0));
         let mut before = before.map(|(_, key)| &self.items[key]);
@@ -499,17 +445,15 @@ impl Delayed {
         Err("a stream spins".to_owned())
     }
 
-    pub(crate) fn recv_many(&mut self, which: usize, limit: usize, now: Now) -> Result<(), String> {
+    fn recv_many(&mut self, which: usize, limit: usize, now: Now) -> Result<(), String> {
         let mut buffer = Vec::new();
         let Some(stream) = &mut self.stream else {
             return Ok(());
         };
         self.was_polled = true;
         if limit == 0 {
-            return match stream.recv_many(&mut buffer, 0).now_or_never() {
-                Some(0) => Ok(()),
-                polled => Err(format!("recv_many of nothing tells {polled:?}")),
-            };
+            let polled = stream.recv_many(&mut buffer, 0).now_or_never();
+            return same("recv_many of nothing", polled, Some(0));
         }
         let polled = self.waiter.poll(which, |cx| {
             pin!(stream.recv_many(&mut buffer, limit)).poll(cx)
@@ -529,7 +473,7 @@ impl Delayed {
         }
     }
 
-    pub(crate) fn try_recv(&mut self, now: Now) -> Result<(), String> {
+    fn try_recv(&mut self, now: Now) -> Result<(), String> {
         let Some(stream) = &mut self.stream else {
             return Ok(());
         };
@@ -547,135 +491,93 @@ impl Delayed {
 
     fn ends(&mut self) -> Result<(), String> {
         self.has_ended = true;
-        self.is_finished()
-            .then_some(())
-            .ok_or_else(|| "the stream has ended".to_owned())
+        same("the end of the stream", true, self.is_finished())
     }
 
     fn stays_empty(&self, now: Now) -> Result<(), String> {
-        if self.has_due(now) {
+        let is_due = |item: &Item| item.ready <= now.at && item.deadline < FAR;
+        if self.items.values().any(is_due) {
             return Err("the stream tells that nothing is due".to_owned());
         }
-        if self.is_finished() {
-            return Err("the stream does not end".to_owned());
-        }
-        Ok(())
+        same("the end of the stream", false, self.is_finished())
     }
 
-    /// Polls with the budget used up. `None` if there is no stream, or if it has ended.
-    pub(crate) fn poll_spent(&mut self) -> Result<Option<usize>, String> {
-        let which = self.waiter.registered().unwrap_or(0);
-        let Some(stream) = &mut self.stream else {
-            return Ok(None);
-        };
-        if self.has_ended {
-            return Ok(None);
-        }
-        match self
-            .waiter
-            .poll_spent(which, |cx| stream.poll_next_unpin(cx))
-        {
-            Poll::Ready(_) => Err("ready without a budget".to_owned()),
-            Poll::Pending => Ok(Some(which)),
-        }
-    }
-
-    pub(crate) fn was_woken_after_spent(&mut self, which: usize) -> Result<(), String> {
-        match self.waiter.forget_wakes(which) {
-            0 => Err("a poll without a budget wakes nobody".to_owned()),
-            _ => Ok(()),
-        }
+    /// `None` if there is no stream, or if it has ended.
+    pub(crate) fn poll_spent(&mut self) -> Option<Result<usize, String>> {
+        let Delayed { stream, waiter, .. } = self;
+        let stream = stream.as_mut().filter(|_| !self.has_ended)?;
+        Some(waiter.poll_spent(|cx| stream.poll_next_unpin(cx)))
     }
 
     pub(crate) fn check(&mut self, now: Now, ran_from: Option<u64>) -> Result<(), String> {
         let wakes = |item: &Item| item.deadline < FAR && item.wakes <= now.settled;
+        let lines = self.items.values().map(|item| item.wakes);
         let expected = Expected {
             may_from: Some(0),
             must: self.items.values().any(wakes) || self.is_finished() && !self.has_ended,
-            by_line: self
-                .items
-                .values()
-                .map(|item| item.wakes)
-                .min()
-                .unwrap_or(u64::MAX),
+            by_line: lines.min().unwrap_or(u64::MAX),
             may_look: true,
         };
-        self.waiter.check(expected, ran_from)?;
-        Ok(())
+        self.waiter.check(expected, ran_from).map(drop)
     }
 
     /// What can be asked at any time, of all keys or of one.
-    pub(crate) fn ask(&self, key: u32, now: Now) -> Result<(), String> {
-        let Some(map) = self.map() else { return Ok(()) };
-        if map.len() != self.items.len() || map.is_empty() != self.items.is_empty() {
-            return Err(format!(
-                "tells {} values, not {}",
-                map.len(),
-                self.items.len()
-            ));
-        }
-        let item = self.pending(key, now);
-        if map.contains_key(&key) != self.items.contains_key(&key)
-            || map.update(&key, |value| *value) != item.map(|item| item.value)
-        {
-            return Err(format!("does not tell the truth of key {key}"));
-        }
+    pub(crate) fn ask(&self, key: ValueKey, now: Now) -> Result<(), String> {
+        let Some(map) = self.handles.last() else {
+            return Ok(());
+        };
+        let (item, is_in) = (self.pending(key, now), self.items.contains_key(&key));
+        same("len", map.len(), self.items.len())?;
+        same("is_empty", map.is_empty(), self.items.is_empty())?;
+        same("contains_key", map.contains_key(&key), is_in)?;
+        let told = map.update(&key, |value| *value);
+        same("a look", told, item.map(|item| item.value))?;
         let told = map.deadline(&key).map(|deadline| self.clock.at(deadline));
-        if told.map(|told| told.min(FAR)) != item.map(|item| item.deadline) {
-            return Err(format!("tells the deadline {told:?} of {item:?}"));
-        }
-        Ok(())
+        let told = told.map(|told| told.min(FAR));
+        same("deadline", told, item.map(|item| item.deadline))
     }
 
     pub(crate) fn ask_keys(&self) -> Result<(), String> {
-        let Some(map) = self.map() else { return Ok(()) };
-        let (mut wrong, mut seen) = (None, 0);
+        let Some(map) = self.handles.last() else {
+            return Ok(());
+        };
+        let mut shown = HashMap::new();
+        let mut seen = 0;
         map.for_each(|key, value, deadline| {
             seen += 1;
-            let item = &self.items[key];
-            if self.clock.at(deadline).min(FAR) != item.deadline || *value != item.value {
-                wrong = Some(format!(
-                    "for_each shows {value} at {deadline:?} of {item:?}"
-                ));
-            }
+            shown.insert(*key, (*value, self.clock.at(deadline).min(FAR)));
         });
-        if seen != self.items.len() {
-            return Err(format!("for_each shows {seen} of {}", self.items.len()));
-        }
-        wrong.map_or(Ok(()), Err)
+        let items = self.items.iter();
+        let expected = items.map(|(&key, item)| (key, (item.value, item.deadline)));
+        same("for_each", shown, expected.collect())?;
+        same("the keys of for_each", seen, self.items.len())
     }
 
     /// When the runtime is gone, the stream was woken and ends, and nothing can be put in.
     pub(crate) fn after_shutdown(&mut self, now: Now) -> Result<(), String> {
-        if let Some(which) = self.waiter.registered() {
-            if self.stream.is_some() && self.waiter.forget_wakes(which) == 0 {
-                return Err("the stream sleeps on, though its runtime is gone".to_owned());
-            }
+        if self.stream.is_some() {
+            self.waiter.must_hear_of_the_end()?;
         }
         // It is the stream that notices the end.
         if self.stream.is_none() {
-            self.stream = self.map().and_then(DelayMap::expirations);
+            self.stream = self.handles.last().and_then(DelayMap::expirations);
         }
         if let Some(stream) = &mut self.stream {
             let polled = self.waiter.poll(0, |cx| stream.poll_next_unpin(cx));
             if !matches!(polled, Poll::Ready(None)) {
-                return Err(format!(
-                    "the runtime is gone, and the stream tells {polled:?}"
-                ));
+                return Err(format!("after the end the stream tells {polled:?}"));
             }
         }
-        let Some(map) = self.map() else { return Ok(()) };
-        let told = map.insert(u32::MAX, 7, Duration::from_secs(1));
-        if told != Err(InsertError::Closed((u32::MAX, 7))) {
-            return Err(format!(
-                "the runtime is gone, and an insert answers {told:?}"
-            ));
+        if let Some(map) = self.handles.last() {
+            let told = map.insert(ValueKey::MAX, 7, Duration::from_secs(1));
+            let expected = Err(InsertError::Closed((ValueKey::MAX, 7)));
+            same("an insert after the end", told, expected)?;
         }
-        self.delay(1, Delay::After(Duration::ZERO), now)?;
-        self.expire_all(now)?;
+        self.act(&Op::Delay(1, 0), now)?;
+        self.act(&Op::ExpireValues, now)?;
         // What was pending can still be taken out.
-        self.drain(false, now)?;
-        self.drain(true, now)
+        self.act(&Op::DrainValues, now)?;
+        self.act(&Op::CloseDelayMap, now)
     }
 
     pub(crate) fn armed(&self) -> Armed {
@@ -692,17 +594,28 @@ impl Delayed {
     }
 }
 
-#[derive(Clone, Copy)]
-pub(crate) enum Put {
-    After(Duration),
-    At(At),
-    IfAbsent(Duration),
-    WithTtl(Duration, Duration),
-}
-
-#[derive(Clone, Copy)]
-pub(crate) enum Delay {
-    After(Duration),
-    Until(At),
-    Touch(Duration),
+/// A random call by one of so many keys, or one that takes what is due.
+fn churned(random: &mut Rng, keys: Count) -> Op {
+    let key = random.u32(..u32::from(keys)) as ValueKey;
+    let delay = match random.u8(..10) {
+        0 => 0,
+        1..6 => 1_000 * random.u64(..40),
+        6..8 => random.u64(..5_000),
+        _ => random.u64(..20_000_000),
+    };
+    let past = -1_000 * random.u64(..40) as Offset;
+    match random.u8(..40) {
+        0..14 => Op::Put(key, delay),
+        14 => Op::PutAt(key, past),
+        15 => Op::PutWithTtl(key, delay, 5 * delay / 4),
+        16..24 => Op::Delay(key, delay),
+        24..26 => Op::DelayUntil(key, past),
+        26 if random.bool() => Op::TouchOrPut(key, delay),
+        26 => Op::Touch(key, delay),
+        27..29 => Op::ExpireValue(key),
+        29..33 => Op::Take(key),
+        33 => Op::Update(key),
+        34 if random.u8(..40) == 0 => Op::ExpireValues,
+        _ => Op::TryRecv(1),
+    }
 }

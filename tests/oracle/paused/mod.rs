@@ -25,92 +25,39 @@ mod waiter;
 pub(crate) mod watch;
 mod world;
 
-use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-pub(crate) use program::{Ending, Op, Program};
-pub(crate) use shrink::one_by_one;
+pub(crate) use program::{Call, Ending, Op, Program};
+pub(crate) use shrink::shrink;
 
-/// How large the programs are.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Config {
-    /// At most so many operations in a program.
-    pub(crate) operations: usize,
-    /// At most so many runs to cut a failing program down.
-    pub(crate) shrinking: usize,
-}
+use crate::paused_clock::paused;
+use crate::text_of;
 
-impl Default for Config {
-    fn default() -> Config {
-        Config {
-            operations: 160,
-            shrinking: 1_500,
-        }
-    }
-}
-
-/// What a program did.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Report {
-    pub(crate) operations: usize,
-    pub(crate) timers_fired: u64,
-}
-
-/// A program that the crate failed.
-pub(crate) struct Failure {
-    pub(crate) seed: u64,
-    pub(crate) message: String,
-    /// The shortest program that was found.
-    pub(crate) program: Program,
-}
-
-impl fmt::Debug for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "seed {}: {}", self.seed, self.message)?;
-        write!(f, "{:?}", self.program)
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self, f)
-    }
-}
-
-/// Makes a program from a seed and runs it.
-pub(crate) fn run(seed: u64, config: Config) -> Result<Report, Failure> {
-    try_out(
-        seed,
-        program::random(seed, config.operations),
-        config.shrinking,
-    )
+/// Makes a program from a seed and runs it. Returns how many timers have fired, or what failed and
+/// the shortest program that fails.
+pub(crate) fn run(seed: u64) -> Result<u64, String> {
+    try_out(seed, program::random(seed, 160))
 }
 
 /// As [`run`], with a program of a great many keys.
-pub(crate) fn run_large(seed: u64) -> Result<Report, Failure> {
-    try_out(seed, program::random_large(seed), 100)
+pub(crate) fn run_large(seed: u64) -> Result<u64, String> {
+    try_out(seed, program::random_large(seed))
 }
 
-fn try_out(seed: u64, program: Program, shrinking: usize) -> Result<Report, Failure> {
-    replay(&program).map_err(|message| {
-        let (program, message) = shrink::shrink(program, message, shrinking);
-        Failure {
-            seed,
-            message,
-            program,
-        }
-    })
+fn try_out(seed: u64, program: Program) -> Result<u64, String> {
+    let with = |ops: &[Op]| Program {
+        ops: ops.to_vec(),
+        ..program.clone()
+    };
+    let shortest = shrink(program.ops.clone(), |ops| replay(&with(ops)));
+    shortest.map_err(|(ops, message)| format!("seed {seed}: {message}\n{:?}", with(&ops)))
 }
 
 /// Runs a program once.
-pub(crate) fn replay(program: &Program) -> Result<Report, String> {
+pub(crate) fn replay(program: &Program) -> Result<u64, String> {
     let attempt = || {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_time()
-            .start_paused(true)
-            .build()
-            .expect("a runtime can be built");
-        let (report, world, now) = runtime.block_on(world::run(program))?;
+        let runtime = paused();
+        let (fired, world, now) = runtime.block_on(world::run(program))?;
         let handle = runtime.handle().clone();
         drop(runtime);
         // Its clock can still be read here, and stands.
@@ -119,12 +66,8 @@ pub(crate) fn replay(program: &Program) -> Result<Report, String> {
             let left = world.after_shutdown(now);
             left.map_err(|message| format!("{message} (after the runtime)"))?;
         }
-        Ok(report)
+        Ok(fired)
     };
     let outcome = watch::over(program.clone(), || catch_unwind(AssertUnwindSafe(attempt)));
-    outcome.unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().cloned();
-        let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));
-        Err(format!("panic: {}", text.unwrap_or_default()))
-    })
+    outcome.unwrap_or_else(|panic| Err(format!("panic: {}", text_of(&*panic))))
 }

@@ -67,14 +67,7 @@ pub(crate) enum Op {
     InsertIfAbsent(Key, Micros),
     PollDeadline(Nth, WakerNumber),
     PollDeadlineSpent(Nth),
-    Reset(Nth, ByKey),
-    ResetFrom(Nth, Offset, ByKey),
-    ResetAfter(Nth, Micros, ByKey),
-    ResetAt(Nth, Offset, ByKey),
-    Extend(Nth, Micros, ByKey),
-    SetTimeout(Nth, Micros, ByKey),
-    Cancel(Nth, ByKey),
-    Expire(Nth, ByKey),
+    Call(Nth, ByKey, Call),
     Restart(Nth),
     Remove(Nth),
     RemoveByKey(Nth),
@@ -133,6 +126,19 @@ pub(crate) enum Op {
     /// The clock is resumed for a moment of real time, of so many milliseconds.
     Resume(u8),
     DropTimer(TimerNumber),
+}
+
+/// A call on a deadline.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Call {
+    Reset,
+    ResetFrom(Offset),
+    ResetAfter(Micros),
+    ResetAt(Offset),
+    Extend(Micros),
+    SetTimeout(Micros),
+    Cancel,
+    Expire,
 }
 
 /// How a program ends.
@@ -407,14 +413,14 @@ impl Maker {
             21..24 => Op::InsertIfAbsent(key, self.micros()),
             24..44 => Op::PollDeadline(nth, waker),
             44..46 => Op::PollDeadlineSpent(nth),
-            46..54 => Op::Reset(nth, by_key),
-            54..58 => Op::ResetFrom(nth, self.offset(), by_key),
-            58..66 => Op::ResetAfter(nth, self.micros(), by_key),
-            66..69 => Op::ResetAt(nth, self.offset(), by_key),
-            69 => Op::Extend(nth, self.micros(), by_key),
-            70..76 => Op::SetTimeout(nth, self.micros(), by_key),
-            76..79 => Op::Cancel(nth, by_key),
-            79..82 => Op::Expire(nth, by_key),
+            46..54 => Op::Call(nth, by_key, Call::Reset),
+            54..58 => Op::Call(nth, by_key, Call::ResetFrom(self.offset())),
+            58..66 => Op::Call(nth, by_key, Call::ResetAfter(self.micros())),
+            66..69 => Op::Call(nth, by_key, Call::ResetAt(self.offset())),
+            69 => Op::Call(nth, by_key, Call::Extend(self.micros())),
+            70..76 => Op::Call(nth, by_key, Call::SetTimeout(self.micros())),
+            76..79 => Op::Call(nth, by_key, Call::Cancel),
+            79..82 => Op::Call(nth, by_key, Call::Expire),
             82..88 => Op::Restart(nth),
             88 => Op::Remove(nth),
             89 => Op::RemoveByKey(nth),
@@ -434,7 +440,7 @@ impl Maker {
             _ if self.random.u8(..3) == 0 => {
                 Op::NewDeadlineMap(timer, self.random.choice([0, 0, 2, 8]).unwrap())
             }
-            _ => Op::Reset(nth, by_key),
+            _ => Op::Call(nth, by_key, Call::Reset),
         }
     }
 

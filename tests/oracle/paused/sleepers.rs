@@ -7,11 +7,13 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use tickwheel::error::Elapsed;
-use tickwheel::{Duration, Interval, MissedTickBehavior, Sleep, Timeout, Timer};
+use tickwheel::{Duration, Instant, Interval, MissedTickBehavior, Sleep, Timeout, Timer};
 
 use super::clock::{At, Clock, FAR, MS, Ticks, after, line_from, line_until};
+use super::program::{Op, duration};
 use super::quiet;
 use super::waiter::{Expected, Waiter};
+use crate::same;
 
 /// What a moment allows: the time, and the line of the grid up to which the driver has surely
 /// worked.
@@ -122,10 +124,9 @@ impl Future for Gate {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        if self.0.get() {
-            Poll::Ready(())
-        } else {
-            Poll::Pending
+        match self.0.get() {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
         }
     }
 }
@@ -149,13 +150,24 @@ enum Real {
     ),
 }
 
+impl Real {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match self {
+            Real::Sleep(sleep) => Pin::new(sleep).poll(cx),
+            Real::Timeout(timeout, _) => timeout.as_mut().poll(cx).map(drop),
+            Real::Interval(interval) => interval.poll_tick(cx).map(drop),
+            Real::Scope(scope, _) => scope.as_mut().poll(cx).map(drop),
+        }
+    }
+}
+
 pub(crate) struct Sleeper {
     real: Real,
     model: Model,
     pub(crate) timer: usize,
     /// The timer of the timeouts within a scope.
     pub(crate) inner_timer: usize,
-    waiter: Waiter,
+    pub(crate) waiter: Waiter,
 }
 
 /// How a sleeper stands after a poll.
@@ -184,46 +196,58 @@ impl On<'_> {
         }
     }
 
-    pub(crate) fn sleep(self, duration: Duration, now: Now) -> Sleeper {
-        let real = Real::Sleep(self.timer.sleep(duration));
-        self.sleeper(real, after(now.at, duration), now)
-    }
-
-    pub(crate) fn sleep_until(self, due: At, now: Now) -> Sleeper {
-        let real = Real::Sleep(self.timer.sleep_until(self.clock.instant(due)));
-        self.sleeper(real, due, now)
-    }
-
-    pub(crate) fn timeout(self, duration: Duration, now: Now) -> Sleeper {
-        let is_open = Rc::new(Cell::new(false));
-        let timeout = self.timer.timeout(duration, Gate(is_open.clone()));
-        let real = Real::Timeout(Box::pin(timeout), is_open);
-        self.sleeper(real, after(now.at, duration), now)
-    }
-
-    pub(crate) fn timeout_at(self, due: At, now: Now) -> Sleeper {
-        let is_open = Rc::new(Cell::new(false));
-        let timeout = (self.timer).timeout_at(self.clock.instant(due), Gate(is_open.clone()));
-        let real = Real::Timeout(Box::pin(timeout), is_open);
-        self.sleeper(real, due, now)
-    }
-
-    pub(crate) fn interval(self, start: At, period: Duration, behavior: u8, now: Now) -> Sleeper {
-        let mut interval = (self.timer).interval_at(self.clock.instant(start), period);
-        interval.set_missed_tick_behavior(match behavior {
-            0 => MissedTickBehavior::Burst,
-            1 => MissedTickBehavior::Delay,
-            _ => MissedTickBehavior::Skip,
-        });
-        self.sleeper(Real::Interval(interval), start, now)
+    pub(crate) fn make(self, op: &Op, now: Now) -> Option<Sleeper> {
+        let from = |from_now| self.clock.from(now.at, from_now);
+        let gate = || {
+            let is_open = Rc::new(Cell::new(false));
+            (Gate(is_open.clone()), is_open)
+        };
+        let (real, due) = match *op {
+            Op::Sleep(_, micros) => {
+                let duration = duration(micros);
+                let sleep = self.timer.sleep(duration);
+                (Real::Sleep(sleep), after(now.at, duration))
+            }
+            Op::SleepUntil(_, from_now) => {
+                let (due, deadline) = from(from_now);
+                (Real::Sleep(self.timer.sleep_until(deadline)), due)
+            }
+            Op::Timeout(_, micros) => {
+                let (duration, (gate, is_open)) = (duration(micros), gate());
+                let timeout = Box::pin(self.timer.timeout(duration, gate));
+                (Real::Timeout(timeout, is_open), after(now.at, duration))
+            }
+            Op::TimeoutAt(_, from_now) => {
+                let ((due, deadline), (gate, is_open)) = (from(from_now), gate());
+                let timeout = Box::pin(self.timer.timeout_at(deadline, gate));
+                (Real::Timeout(timeout, is_open), due)
+            }
+            Op::Interval(_, from_now, period, behavior) => {
+                let (start, first) = from(from_now);
+                let mut interval = self.timer.interval_at(first, duration(period));
+                interval.set_missed_tick_behavior(match behavior {
+                    0 => MissedTickBehavior::Burst,
+                    1 => MissedTickBehavior::Delay,
+                    _ => MissedTickBehavior::Skip,
+                });
+                (Real::Interval(interval), start)
+            }
+            _ => return None,
+        };
+        Some(self.sleeper(real, due, now))
     }
 
     /// A scope in which timeouts on another timer are tried again as each elapses.
-    pub(crate) fn scope(self, due: At, inner: On<'_>, each: Duration, now: Now) -> Sleeper {
+    pub(crate) fn scope(
+        self,
+        (due, deadline): (At, Instant),
+        inner: On<'_>,
+        each: Duration,
+        now: Now,
+    ) -> Sleeper {
         let within = Rc::new(Within::default());
         within.due.set(FAR);
         let clock = self.clock;
-        let deadline = clock.instant(due);
         let (timer, seen) = (inner.timer.clone(), within.clone());
         let future = async move {
             loop {
@@ -263,14 +287,13 @@ impl Sleeper {
         let told = Cell::new(None);
         let real = &mut self.real;
         let polled = self.waiter.poll(which, |cx| match real {
-            Real::Sleep(sleep) => Pin::new(sleep).poll(cx),
             Real::Timeout(timeout, _) => timeout.as_mut().poll(cx).map(|output| {
                 told.set(Some(Ok(output.is_ok())));
             }),
             Real::Interval(interval) => interval.poll_tick(cx).map(|tick| {
                 told.set(Some(Err(clock.at(tick))));
             }),
-            Real::Scope(..) => unreachable!("polled elsewhere"),
+            _ => real.poll(cx),
         });
         match (polled.is_ready(), is_open) {
             (true, true) if told.get() == Some(Ok(true)) => {
@@ -299,9 +322,7 @@ impl Sleeper {
             return Ok(After::Stays);
         };
         if polled.is_ready() {
-            if told.get() != Some(Err(due)) {
-                return Err(format!("a tick tells {:?}, not {due}", told.get()));
-            }
+            same("a tick", told.get(), Some(Err(due)))?;
             let next = after_tick(interval, due, now.at);
             self.model.set(next, Now { at: 0, ..now });
         }
@@ -337,32 +358,15 @@ impl Sleeper {
         Err("a scope spins".to_owned())
     }
 
-    /// Polls with the budget used up: pending, woken at once, and then it is polled again.
-    pub(crate) fn poll_spent(&mut self) -> Result<Option<usize>, String> {
-        let which = self.waiter.registered().unwrap_or(0);
-        let real = &mut self.real;
-        let is_open = matches!(real, Real::Timeout(_, is_open) if is_open.get());
-        if is_open || matches!(real, Real::Scope(..)) {
-            return Ok(None);
+    /// `None` where a poll may be ready without a budget.
+    pub(crate) fn poll_spent(&mut self) -> Option<Result<usize, String>> {
+        let Sleeper { real, waiter, .. } = self;
+        match real {
+            Real::Timeout(_, is_open) if is_open.get() => return None,
+            Real::Scope(..) => return None,
+            _ => {}
         }
-        let polled = self.waiter.poll_spent(which, |cx| match real {
-            Real::Sleep(sleep) => Pin::new(sleep).poll(cx),
-            Real::Timeout(timeout, _) => timeout.as_mut().poll(cx).map(drop),
-            Real::Interval(interval) => interval.poll_tick(cx).map(drop),
-            Real::Scope(..) => unreachable!("left out above"),
-        });
-        if polled.is_ready() {
-            return Err("ready without a budget".to_owned());
-        }
-        Ok(Some(which))
-    }
-
-    /// After a poll without a budget the task must have been woken.
-    pub(crate) fn was_woken_after_spent(&mut self, which: usize) -> Result<(), String> {
-        match self.waiter.forget_wakes(which) {
-            0 => Err("a poll without a budget wakes nobody".to_owned()),
-            _ => Ok(()),
-        }
+        Some(waiter.poll_spent(|cx| real.poll(cx)))
     }
 
     pub(crate) fn finish(&mut self) {
@@ -371,20 +375,13 @@ impl Sleeper {
         }
     }
 
-    pub(crate) fn reset_at(&mut self, due: At, now: Now, clock: Clock) {
+    pub(crate) fn reset_at(&mut self, (due, deadline): (At, Instant), now: Now) {
         match &mut self.real {
-            Real::Sleep(sleep) => sleep.reset_at(clock.instant(due)),
-            Real::Interval(interval) => interval.reset_at(clock.instant(due)),
+            Real::Sleep(sleep) => sleep.reset_at(deadline),
+            Real::Interval(interval) => interval.reset_at(deadline),
             Real::Timeout(..) | Real::Scope(..) => return,
         }
         self.set(due, now);
-    }
-
-    fn set(&mut self, due: At, now: Now) {
-        if let Some(which) = self.model.kept {
-            self.waiter.register(which);
-        }
-        self.model.set(due, now);
     }
 
     pub(crate) fn reset_after(&mut self, duration: Duration, now: Now) {
@@ -396,19 +393,24 @@ impl Sleeper {
         self.set(after(now.at, duration), now);
     }
 
+    fn set(&mut self, due: At, now: Now) {
+        if let Some(which) = self.model.kept {
+            self.waiter.register(which);
+        }
+        self.model.set(due, now);
+    }
+
     pub(crate) fn reset_interval(&mut self, at_once: bool, now: Now) {
         let Real::Interval(interval) = &mut self.real else {
             return;
         };
-        let wait = if at_once {
-            Duration::ZERO
-        } else {
-            interval.period()
+        let wait = match at_once {
+            true => Duration::ZERO,
+            false => interval.period(),
         };
-        if at_once {
-            interval.reset_immediately();
-        } else {
-            interval.reset();
+        match at_once {
+            true => interval.reset_immediately(),
+            false => interval.reset(),
         }
         self.model.set(after(now.at, wait), now);
     }
@@ -419,9 +421,7 @@ impl Sleeper {
             return Ok(());
         };
         let (told, due) = (clock.at(sleep.deadline()), self.model.due);
-        if told != due && (due < FAR || told < FAR) {
-            return Err(format!("tells the deadline {told}, not {due}"));
-        }
+        same("deadline", told.min(FAR), due.min(FAR))?;
         let (must, may) = self.model.elapsed(now);
         match sleep.is_elapsed() {
             true if !may => Err("tells that it has elapsed, early".to_owned()),
@@ -445,22 +445,13 @@ impl Sleeper {
 
     /// When its runtime is gone, one that waits was woken, and a poll panics if it is not due.
     pub(crate) fn after_shutdown(&mut self, now: Now) -> Result<(), String> {
-        if let Some(which) = self.waiter.registered() {
-            if self.waiter.forget_wakes(which) == 0 {
-                return Err("sleeps on, though its runtime is gone".to_owned());
-            }
-        }
+        self.waiter.must_hear_of_the_end()?;
         // No line of the grid comes any more.
         let may = self.model.ready(now).1 || self.model.due <= now.at;
         let is_open = matches!(&self.real, Real::Timeout(_, is_open) if is_open.get());
         let (real, waiter) = (&mut self.real, &mut self.waiter);
         let mut poll = || {
-            let polled = waiter.poll(0, |cx| match real {
-                Real::Sleep(sleep) => Pin::new(sleep).poll(cx),
-                Real::Timeout(timeout, _) => timeout.as_mut().poll(cx).map(drop),
-                Real::Interval(interval) => interval.poll_tick(cx).map(drop),
-                Real::Scope(scope, _) => scope.as_mut().poll(cx).map(drop),
-            });
+            let polled = waiter.poll(0, |cx| real.poll(cx));
             (polled, waiter.forget_wakes(0) > 0)
         };
         // A first poll may find the end only as it arms, and wakes the task then.

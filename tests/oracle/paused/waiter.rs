@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 
 use super::clock::{At, Clock, MS, line_until};
+use crate::common::use_up_the_budget;
 
 struct Counting {
     clock: Clock,
@@ -79,26 +80,40 @@ impl Waiter {
         polled
     }
 
-    /// Polls when the budget is used up. Which waker counts after that is open until the next poll.
+    /// Polls when the budget is used up, which leaves it pending and wakes it. Returns the waker that
+    /// was used. Which one counts is open until the next poll.
     pub(crate) fn poll_spent<R>(
         &mut self,
-        which: usize,
         poll: impl FnOnce(&mut Context<'_>) -> Poll<R>,
-    ) -> Poll<R> {
-        while tokio::task::coop::has_budget_remaining() {
-            let burn = std::pin::pin!(tokio::task::coop::consume_budget());
-            let _ = burn.poll(&mut Context::from_waker(Waker::noop()));
+    ) -> Result<usize, String> {
+        let which = self.registered.unwrap_or(0);
+        let mut cx = Context::from_waker(&self.wakers[which]);
+        use_up_the_budget(&mut Context::from_waker(Waker::noop()));
+        match poll(&mut cx) {
+            Poll::Ready(_) => Err("ready without a budget".to_owned()),
+            Poll::Pending => Ok(which),
         }
-        poll(&mut Context::from_waker(&self.wakers[which]))
+    }
+
+    /// Something has happened that wakes whatever waits.
+    pub(crate) fn must_be_woken(&mut self, which: usize, after: &str) -> Result<(), String> {
+        match self.forget_wakes(which) {
+            0 => Err(format!("sleeps on after {after}")),
+            _ => Ok(()),
+        }
+    }
+
+    /// As `must_be_woken`, once the runtime is gone.
+    pub(crate) fn must_hear_of_the_end(&mut self) -> Result<(), String> {
+        let registered = self.registered;
+        registered.map_or(Ok(()), |which| {
+            self.must_be_woken(which, "the end of its runtime")
+        })
     }
 
     /// Something else than a poll that stays pending has registered this waker.
     pub(crate) fn register(&mut self, which: usize) {
         self.registered = Some(which);
-    }
-
-    pub(crate) fn registered(&self) -> Option<usize> {
-        self.registered
     }
 
     /// Whether a waker was woken since the last look, which forgets it.

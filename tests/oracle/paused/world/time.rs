@@ -159,10 +159,10 @@ impl World {
         self.deadlines.clear();
         self.ask()?;
         if self.number % 4 == 0 {
-            self.delayed.drain(false, now)?;
+            self.delayed.act(&Op::DrainValues, now)?;
         }
         for key in 0..self.delayed.keys_below() {
-            self.delayed.take(key)?;
+            self.delayed.act(&Op::Take(key), now)?;
         }
         self.settle().await;
         self.check(None)?;
