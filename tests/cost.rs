@@ -1,5 +1,4 @@
-//! What a timer costs does not grow with what has nothing to do with it: no CPU for threads that
-//! once used it, no wake-up while nothing is due soon, and no task at all.
+//! What a timer does not do: it makes no wake-up while nothing is due soon, and no task at all.
 //!
 //! Tokio numbers all tasks of a process in one row, and some tests count by these numbers. So all
 //! tests here take turns.
@@ -7,69 +6,12 @@
 mod common;
 
 use std::future::{Ready, pending, ready};
-use std::sync::mpsc;
-use std::thread;
 
-use cpu_time::ThreadTime;
 use tickwheel::{DelayMap, Duration, Instant, Timer};
-use tokio::runtime::{Handle, Runtime, RuntimeMetrics};
+use tokio::runtime::{Runtime, RuntimeMetrics};
 use tokio::task::yield_now;
 
 use crate::common::{HOUR, MS, alone, current_thread, multi_thread, poll_once};
-
-/// CPU time of two hundred turns, after so many threads have used the timer. The threads live on,
-/// and no handle of the timer is left.
-fn cpu_of_turns(threads: usize) -> Duration {
-    // All of this runtime runs on this thread, and nothing else does.
-    let runtime = current_thread();
-    let builder = Timer::builder().shards(16);
-    let timer = builder.build_on(runtime.handle()).unwrap();
-    thread::scope(|scope| {
-        let (done, used) = mpsc::channel();
-        let parked: Vec<_> = (0..threads)
-            .map(|_| {
-                let (timer, done) = (timer.clone(), done.clone());
-                let (unpark, park) = mpsc::channel::<()>();
-                let thread = thread::Builder::new().stack_size(128 << 10);
-                let run = move || {
-                    drop(timer.sleep(MS));
-                    drop(timer);
-                    done.send(()).unwrap();
-                    let _ = park.recv();
-                };
-                thread.spawn_scoped(scope, run).unwrap();
-                unpark
-            })
-            .collect();
-        for _ in 0..threads {
-            used.recv().unwrap();
-        }
-        let cpu = runtime.block_on(async move {
-            let mut sleep = timer.sleep(MS);
-            drop(timer);
-            (&mut sleep).await;
-            let begin = ThreadTime::now();
-            for _ in 0..200 {
-                sleep.reset_after(MS);
-                (&mut sleep).await;
-            }
-            begin.elapsed()
-        });
-        drop(parked);
-        cpu
-    })
-}
-
-#[test]
-fn a_sleep_costs_no_more_where_more_threads_used_its_timer() {
-    let _alone = alone();
-    let best_of = |threads| (0..3).map(|_| cpu_of_turns(threads)).min().unwrap();
-    let (alone, beside) = (best_of(0), best_of(1_000));
-    assert!(
-        beside < 3 * alone,
-        "{beside:?} beside a thousand threads, {alone:?} alone"
-    );
-}
 
 /// How often the timer was woken while a task made very many timeouts that were ready at once.
 fn wake_ups_meanwhile(runtime: &Runtime, pauses_first: bool, tick: Duration) -> u64 {
@@ -196,24 +138,6 @@ async fn assert_alive(metrics: &RuntimeMetrics, tasks: usize) {
 }
 
 #[test]
-fn a_stream_that_waits_for_its_runtimes_end_has_no_task() {
-    let _alone = alone();
-    for (runtime, own) in runtimes() {
-        runtime.block_on(async {
-            let (map, first) = DelayMap::<u8, ()>::new(&Timer::current());
-            drop(first);
-            let metrics = Handle::current().metrics();
-            assert_alive(&metrics, own).await;
-            for _ in 0..1_000 {
-                let mut stream = map.expirations().expect("the one before was dropped");
-                assert!(poll_once(&mut Box::pin(stream.recv())).is_pending());
-                assert_eq!(metrics.num_alive_tasks(), own);
-            }
-        });
-    }
-}
-
-#[test]
 fn no_task_of_the_timers_is_alive() {
     let _alone = alone();
     for (runtime, own) in runtimes() {
@@ -233,6 +157,9 @@ fn no_task_of_the_timers_is_alive() {
                 beat.tick().await;
                 beat.tick().await;
             }
+            // A stream with nothing in it waits for the end of the runtime.
+            let (_map, mut stream) = DelayMap::<u8, ()>::new(&Timer::current());
+            assert!(poll_once(&mut Box::pin(stream.recv())).is_pending());
             let unarmed = built.sleep(MS);
             drop(built);
             unarmed.await;

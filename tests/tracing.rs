@@ -9,14 +9,13 @@ mod paused_clock;
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
-use std::task::{Wake, Waker};
 
 use tickwheel::Timer;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
-use crate::common::{MS, SECOND, arm, current_thread};
+use crate::common::{MS, SECOND, arm, current_thread, waker_fn};
 use crate::paused_clock::paused;
 
 #[derive(Debug, PartialEq)]
@@ -87,14 +86,6 @@ impl Subscriber for Told {
     fn exit(&self, _: &Id) {}
 }
 
-struct Panicking;
-
-impl Wake for Panicking {
-    fn wake(self: Arc<Self>) {
-        panic!("a waker's panic is contained");
-    }
-}
-
 /// One test, because all of the process has one subscriber.
 #[test]
 fn a_stall_and_a_panicking_waker_are_told_and_virtual_time_not() {
@@ -119,7 +110,10 @@ fn a_stall_and_a_panicking_waker_are_told_and_virtual_time_not() {
         assert!(told_now.iter().any(is_the_stall), "{told_now:?}");
 
         let mut sleep = timer.sleep(300 * MS);
-        arm(&mut sleep, &Waker::from(Arc::new(Panicking)));
+        arm(
+            &mut sleep,
+            &waker_fn(|| panic!("a waker's panic is contained")),
+        );
         timer.sleep(400 * MS).await;
         drop(sleep);
         let told = told.take();

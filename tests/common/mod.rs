@@ -9,7 +9,6 @@
     reason = "each test program compiles all of this and uses a part of it"
 )]
 
-mod alone;
 mod budget;
 mod outcome;
 mod poll;
@@ -18,11 +17,10 @@ mod runtime;
 
 use std::time::Duration;
 
-pub(crate) use alone::alone;
 pub(crate) use budget::{use_up_the_budget, without_a_budget};
 pub(crate) use outcome::{assert_cancelled, assert_nothing_armed, assert_timed_out};
-pub(crate) use poll::{arm, poll_once, poll_with};
-pub(crate) use process::{again, is_alone_in_a_process};
+pub(crate) use poll::{arm, poll_once, poll_with, waker_fn};
+pub(crate) use process::{again, alone, is_alone_in_a_process};
 pub(crate) use runtime::{current_thread, multi_thread, tells_workers};
 
 pub(crate) const MS: Duration = Duration::from_millis(1);

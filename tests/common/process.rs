@@ -1,7 +1,17 @@
-//! Tests that need a process of their own: because they count what all of it does, or end it.
+//! Tests that count what the whole process does, or end it: one at a time, or in a process of their
+//! own.
 
 use std::env;
 use std::process::Command;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Waits for the test's turn, which lasts until the guard is dropped.
+///
+/// A test that fails while it has its turn does not fail the others.
+pub(crate) fn alone() -> MutexGuard<'static, ()> {
+    static TURN: Mutex<()> = Mutex::new(());
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 /// Set to the name of the test that runs alone.
 const ALONE: &str = "TICKWHEEL_ALONE";

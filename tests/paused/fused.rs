@@ -1,8 +1,6 @@
 //! `futures::select!` without `.fuse()`: what has been ready is left out until it is armed again.
 
-use std::future::{Future, ready};
-use std::pin::Pin;
-use std::task::{Context, Waker};
+use std::future::ready;
 use std::time::SystemTime;
 
 use futures::future::FusedFuture;
@@ -10,7 +8,7 @@ use futures::select;
 use tickwheel::wall_clock::sleep_until;
 use tickwheel::{DeadlineMap, Instant, Timer, sleep, timeout};
 
-use crate::common::{HOUR, MS};
+use crate::common::{HOUR, MS, poll_once};
 
 #[tokio::test(start_paused = true)]
 async fn select_takes_each_once_and_is_complete_after_the_last() {
@@ -42,11 +40,6 @@ async fn select_takes_each_once_and_is_complete_after_the_last() {
     assert!(start.elapsed() < 20 * MS);
 }
 
-fn poll_once<F: Future + Unpin>(future: &mut F) -> bool {
-    let mut cx = Context::from_waker(Waker::noop());
-    Pin::new(future).poll(&mut cx).is_ready()
-}
-
 /// What has elapsed and was not polled has yet to be taken.
 #[tokio::test(start_paused = true)]
 async fn a_future_is_terminated_from_a_ready_poll_until_armed_again() {
@@ -56,15 +49,17 @@ async fn a_future_is_terminated_from_a_ready_poll_until_armed_again() {
     let mut deadline = timer.deadline(MS);
     let mut keyed = map.insert(1, MS).unwrap();
     let mut bounded = timeout(HOUR, ready(1));
-    assert!(!poll_once(&mut nap) && !poll_once(&mut deadline) && !poll_once(&mut keyed));
+    assert!(poll_once(&mut nap).is_pending() && poll_once(&mut deadline).is_pending());
+    assert!(poll_once(&mut keyed).is_pending());
     sleep(2 * MS).await;
     assert!(nap.is_elapsed() && !deadline.handle().is_pending());
     let all: [&dyn FusedFuture<Output = _>; 2] = [&deadline, &keyed];
     assert!(all.iter().all(|one| !one.is_terminated()));
     assert!(!nap.is_terminated() && !bounded.is_terminated());
 
-    assert!(poll_once(&mut nap) && poll_once(&mut deadline) && poll_once(&mut keyed));
-    assert!(poll_once(&mut bounded) && bounded.is_terminated());
+    assert!(poll_once(&mut nap).is_ready() && poll_once(&mut deadline).is_ready());
+    assert!(poll_once(&mut keyed).is_ready() && poll_once(&mut bounded).is_ready());
+    assert!(bounded.is_terminated());
     assert!(nap.is_terminated() && deadline.is_terminated() && keyed.is_terminated());
 
     nap.reset_after(MS);

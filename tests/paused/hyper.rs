@@ -11,9 +11,9 @@ use hyper::rt::{Sleep as HyperSleep, Timer as HyperTimer};
 use tickwheel::{Instant, Timer};
 use tokio_test::{assert_pending, assert_ready, task};
 
-type Boxed = Pin<Box<dyn HyperSleep>>;
+use crate::common::{HOUR, MS, SECOND};
 
-const SECOND: Duration = Duration::from_secs(1);
+type Boxed = Pin<Box<dyn HyperSleep>>;
 
 /// Where the box points to, which tells whether it is still the same one.
 fn address(sleep: &Boxed) -> *const () {
@@ -46,18 +46,14 @@ async fn sleeps_end_at_their_deadline_by_tokios_clock() {
     assert_eq!(hyper.now(), start + 5 * SECOND);
     hyper.sleep_until(start).await;
     hyper.sleep(Duration::ZERO).await;
-    assert_eq!(
-        hyper.now(),
-        start + 5 * SECOND,
-        "the past and zero are ready at once"
-    );
+    assert_eq!(hyper.now(), start + 5 * SECOND, "at once");
     assert_eq!(timer.metrics().pending, 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn now_is_the_clock_of_the_caller() {
     let timer = Timer::builder().build().unwrap();
-    tokio::time::advance(3600 * SECOND).await;
+    tokio::time::advance(HOUR).await;
     let here = HyperTimer::now(&timer);
     let ahead = here.saturating_duration_since(std::time::Instant::now());
     assert!(ahead > 3500 * SECOND, "only {ahead:?} ahead");
@@ -75,31 +71,22 @@ async fn a_reset_moves_the_crates_sleep_and_replaces_a_foreign_one() {
         (Box::pin(Foreign), false),
     ];
     for (mut sleep, is_ours) in sleeps {
-        let (start, before, armed) = (
-            HyperTimer::now(&timer),
-            address(&sleep),
-            timer.metrics().armed,
-        );
+        let (start, before) = (HyperTimer::now(&timer), address(&sleep));
+        let armed = timer.metrics().armed;
         assert_pending!(task::spawn(&mut sleep).poll());
         for seconds in [10, 20] {
             timer.reset(&mut sleep, start + seconds * SECOND);
-            assert_eq!(
-                address(&sleep) == before,
-                is_ours,
-                "one that has elapsed, too"
-            );
+            // Also one that has elapsed.
+            assert_eq!(address(&sleep) == before, is_ours);
             assert!(sleep.as_mut().downcast_mut_pin::<Foreign>().is_none());
             sleep.as_mut().await;
             assert_eq!(HyperTimer::now(&timer), start + seconds * SECOND);
         }
         timer.reset(&mut sleep, start);
         assert_ready!(task::spawn(&mut sleep).poll());
-        assert_eq!(
-            timer.metrics().armed,
-            armed + 2,
-            "it is not armed anew while it is pending"
-        );
-        timer.reset(&mut sleep, start + 3600 * SECOND);
+        // It is not armed anew while it is pending.
+        assert_eq!(timer.metrics().armed, armed + 2);
+        timer.reset(&mut sleep, start + HOUR);
         assert_pending!(task::spawn(&mut sleep).poll());
         assert_eq!(timer.metrics().pending, 1);
         drop(sleep);
@@ -111,6 +98,6 @@ async fn a_reset_moves_the_crates_sleep_and_replaces_a_foreign_one() {
 fn the_process_timer_serves_without_a_runtime() {
     let timer = Timer::global();
     let start = HyperTimer::now(&timer);
-    futures::executor::block_on(HyperTimer::sleep(&timer, Duration::from_millis(20)));
-    assert!(HyperTimer::now(&timer) >= start + Duration::from_millis(20));
+    futures::executor::block_on(HyperTimer::sleep(&timer, 20 * MS));
+    assert!(HyperTimer::now(&timer) >= start + 20 * MS);
 }

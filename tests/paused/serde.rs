@@ -1,10 +1,10 @@
 //! The numbers of a timer as data: what is written is read back, and its names stay.
 
 use serde_json::{Value, from_value, json, to_value};
+use tickwheel::Timer;
 use tickwheel::metrics::Metrics;
-use tickwheel::{Duration, Timer};
 
-const MS: Duration = Duration::from_millis(1);
+use crate::common::MS;
 
 #[tokio::test(start_paused = true)]
 async fn metrics_are_read_back_as_they_were() {

@@ -6,13 +6,11 @@
 //! time than its caller has left.
 
 use std::convert::Infallible;
-use std::future::{Future, Pending, Ready, pending, ready};
+use std::future::{Future, Pending, pending, ready};
 use std::io;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 
-use http::{Request, Response};
+use http::Request;
 use tickwheel::error::Elapsed;
 use tickwheel::tower::{
     BoxError, GrpcTimeout, GrpcTimeoutLayer, Timeout, TimeoutLayer, grpc_timeout,
@@ -36,11 +34,14 @@ async fn tell<T>(_: T) -> Result<Option<Duration>, BoxError> {
     Ok(remaining())
 }
 
-fn request(timeout: &str) -> Request<()> {
-    Request::builder()
-        .header("grpc-timeout", timeout)
-        .body(())
-        .unwrap()
+/// A request with these headers.
+fn with_timeouts(timeouts: &[&'static str]) -> Request<()> {
+    let mut request = Request::new(());
+    for timeout in timeouts {
+        let value = http::HeaderValue::from_static(timeout);
+        request.headers_mut().append("grpc-timeout", value);
+    }
+    request
 }
 
 /// Many calls in one task share its budget. A call that has none is not tried, and may have an
@@ -78,14 +79,11 @@ async fn zero_polls_once_and_the_longest_never_elapses() {
 #[tokio::test(start_paused = true)]
 async fn a_given_timer_is_the_one_that_is_used() {
     let timer = Timer::builder().build().unwrap();
-    let fixed = TimeoutLayer::new(60 * SECOND)
-        .with_timer(timer.clone())
-        .layer(service_fn(seconds));
-    let per_request = TimeoutLayer::per_request(|_: &u32| Some(60 * SECOND))
-        .with_timer(timer.clone())
-        .layer(service_fn(seconds));
-    let mut first = task::spawn(fixed.oneshot(30));
-    let mut second = task::spawn(per_request.oneshot(30));
+    let fixed = TimeoutLayer::new(60 * SECOND).with_timer(timer.clone());
+    let per_request = TimeoutLayer::per_request(|_: &u32| Some(60 * SECOND));
+    let per_request = per_request.with_timer(timer.clone());
+    let mut first = task::spawn(fixed.layer(service_fn(seconds)).oneshot(30));
+    let mut second = task::spawn(per_request.layer(service_fn(seconds)).oneshot(30));
     assert_pending!(first.poll());
     assert_pending!(second.poll());
     assert_eq!(timer.metrics().pending, 2);
@@ -101,71 +99,25 @@ fn a_layer_is_made_without_a_runtime() {
     assert_eq!(paused().block_on(service.oneshot(9)).unwrap(), 0);
 }
 
-/// A service with one place: ready once for each time that somebody has waited for it.
-#[derive(Debug, Default)]
-struct Reserving {
-    has_place: bool,
-    polls: Arc<AtomicUsize>,
-}
-
-impl Clone for Reserving {
-    fn clone(&self) -> Self {
-        Reserving {
-            has_place: false,
-            polls: self.polls.clone(),
-        }
-    }
-}
-
-impl<R> Service<R> for Reserving {
-    type Response = Option<Duration>;
-    type Error = Infallible;
-    type Future = Ready<Result<Option<Duration>, Infallible>>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        if self.polls.fetch_add(1, Ordering::Relaxed) % 2 == 0 {
-            cx.waker().wake_by_ref();
-            return Poll::Pending;
-        }
-        self.has_place = true;
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, _: R) -> Self::Future {
-        assert!(
-            std::mem::take(&mut self.has_place),
-            "called without being ready"
-        );
-        ready(Ok(remaining()))
-    }
-}
-
+/// The service within has one place. It panics where one calls it that has not waited for that.
 #[tokio::test(start_paused = true)]
 async fn readiness_is_the_called_instances_own() {
-    let polls = Arc::new(AtomicUsize::new(0));
-    let reserving = Reserving {
-        has_place: false,
-        polls: polls.clone(),
-    };
     let mut service = ServiceBuilder::new()
         .layer(TimeoutLayer::new(SECOND))
         .layer(TimeoutLayer::per_request(|_: &Request<()>| Some(SECOND)))
         .layer(GrpcTimeoutLayer::new())
-        .service(reserving);
-
-    for calls in 1..4 {
-        let mut waiting = task::spawn(service.ready());
+        .layer(GlobalConcurrencyLimitLayer::new(1))
+        .service(service_fn(tell::<Request<()>>));
+    for _ in 0..3 {
+        service.ready().await.unwrap();
+        let mut clone = service.clone();
+        let mut waiting = task::spawn(clone.ready());
         assert_pending!(waiting.poll());
-        assert!(
-            waiting.is_woken(),
-            "the inner service's pending is passed through"
-        );
+        service.call(Request::new(())).await.unwrap();
+        assert!(waiting.is_woken());
         assert_ready!(waiting.poll()).unwrap();
         drop(waiting);
-        let clone = service.clone();
-        service.call(Request::new(())).await.unwrap();
-        service = clone; // It was not ready, and has to be polled for it.
-        assert_eq!(polls.load(Ordering::Relaxed), 2 * calls);
+        service = clone;
     }
 }
 
@@ -186,10 +138,8 @@ async fn the_services_own_errors_pass_through() {
     }
     let fails = service_fn(async |()| Err::<(), _>(io::Error::other("its own")));
     let boxed = Timeout::new(fails, SECOND).oneshot(()).await.unwrap_err();
-    assert_eq!(
-        boxed.downcast::<io::Error>().unwrap().to_string(),
-        "its own"
-    );
+    let inner = boxed.downcast::<io::Error>().unwrap();
+    assert_eq!(inner.to_string(), "its own");
     let boxed = Timeout::new(Broken, SECOND).oneshot(()).await.unwrap_err();
     assert!(boxed.is::<io::Error>());
     let own = TimeoutLayer::new(SECOND).on_elapsed(|_| Ok(()));
@@ -201,16 +151,11 @@ async fn the_services_own_errors_pass_through() {
 
 #[tokio::test(start_paused = true)]
 async fn a_mapped_timeout_is_the_services_own_answer_or_error() {
-    let answer = TimeoutLayer::new(SECOND).on_elapsed(|_| Ok(0));
-    assert_eq!(
-        answer.layer(service_fn(seconds)).oneshot(9).await.unwrap(),
-        0
-    );
-    assert_eq!(
-        answer.layer(service_fn(seconds)).oneshot(0).await.unwrap(),
-        0
-    );
-
+    let answer = TimeoutLayer::new(SECOND).on_elapsed(|_| Ok(7));
+    let answer = answer.layer(service_fn(seconds));
+    for (asked, answered) in [(9, 7), (0, 0)] {
+        assert_eq!(answer.clone().oneshot(asked).await.unwrap(), answered);
+    }
     let error = TimeoutLayer::per_request(|_: &u32| Some(SECOND))
         .on_elapsed(|elapsed| Err(io::Error::from(elapsed)));
     let mut service = error.layer(service_fn(seconds));
@@ -233,108 +178,48 @@ fn services_and_their_futures_can_be_sent() {
     assert!(format!("{layer:?}").starts_with("TimeoutLayer"));
 }
 
-/// A service that does all of its work in `call`.
-struct InCall;
-
-impl<R> Service<R> for InCall {
-    type Response = Option<Duration>;
-    type Error = Infallible;
-    type Future = Ready<Result<Option<Duration>, Infallible>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, _: R) -> Self::Future {
-        ready(Ok(remaining()))
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_call_is_a_scope_from_call_to_answer() {
+    let in_call = service_fn(|_| ready(Ok::<_, Infallible>(remaining())));
     let layer = TimeoutLayer::per_request(grpc_timeout);
-    assert_eq!(
-        layer.layer(InCall).oneshot(request("2S")).await.unwrap(),
-        Some(2 * SECOND)
-    );
+    let told = layer.layer(in_call).oneshot(with_timeouts(&["2S"])).await;
+    assert_eq!(told.unwrap(), Some(2 * SECOND));
 
     let layer = TimeoutLayer::per_request(grpc_timeout);
     let mut service = layer.layer(service_fn(tell));
     let mut told = async |request| service.ready().await.unwrap().call(request).await.unwrap();
-    assert_eq!(told(request("2S")).await, Some(2 * SECOND));
-    assert_eq!(told(request("nonsense")).await, None);
+    assert_eq!(told(with_timeouts(&["2S"])).await, Some(2 * SECOND));
+    assert_eq!(told(with_timeouts(&["nonsense"])).await, None);
     assert_eq!(told(Request::new(())).await, None);
 
-    let fixed = Timeout::new(service_fn(tell), SECOND);
-    assert_eq!(
-        fixed.oneshot(()).await.unwrap(),
-        None,
-        "this one opens no scope"
-    );
+    let fixed = Timeout::new(service_fn(tell), SECOND).oneshot(());
+    assert_eq!(fixed.await.unwrap(), None, "this one opens no scope");
     assert_eq!(remaining(), None);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_writes_what_is_left() {
-    let echo = service_fn(async |request: Request<()>| {
-        let header = request.headers().get("grpc-timeout").cloned();
-        Ok::<_, Infallible>(Response::new(header))
-    });
-    let client = GrpcTimeoutLayer::new().layer(echo);
-    let call = async |request| {
-        client
-            .clone()
-            .oneshot(request)
-            .await
-            .map(Response::into_body)
-    };
-
-    assert_eq!(
-        call(Request::new(())).await.unwrap(),
-        None,
-        "no scope is open"
-    );
-    assert_eq!(call(request("5S")).await.unwrap().unwrap(), "5S");
-    let within = scope(Instant::now() + 10 * SECOND, async {
-        sleep(SECOND).await;
-        assert_eq!(call(Request::new(())).await.unwrap().unwrap(), "9000000u");
-        assert_eq!(
-            call(request("5S")).await.unwrap().unwrap(),
-            "5S",
-            "it asked for less"
-        );
-        assert_eq!(call(request("50S")).await.unwrap().unwrap(), "9000000u");
-        assert_eq!(call(request("soon")).await.unwrap().unwrap(), "9000000u");
-    });
-    assert_eq!(within.await, Ok(()));
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_shortest_of_several_headers_counts() {
-    let of = |timeouts: &[&'static str]| {
-        let mut request = Request::new(());
-        for timeout in timeouts {
-            let value = http::HeaderValue::from_static(timeout);
-            request.headers_mut().append("grpc-timeout", value);
-        }
-        request
-    };
-    let both = [["50S", "5S"], ["5S", "50S"], ["soon", "5S"], ["5S", "soon"]];
-    for timeouts in &both {
-        assert_eq!(grpc_timeout(&of(timeouts)), Some(5 * SECOND));
-    }
-
+async fn a_client_writes_what_is_left_or_the_shortest_that_it_reads() {
     let echo = service_fn(async |request: Request<()>| {
         let headers = request.headers().get_all("grpc-timeout").iter();
         Ok::<_, Infallible>(headers.cloned().collect::<Vec<_>>())
     });
     let client = GrpcTimeoutLayer::new().layer(echo);
-    let call = async |timeouts| client.clone().oneshot(of(timeouts)).await.unwrap();
+    let call = async |timeouts: &[&'static str]| {
+        let sent = client.clone().oneshot(with_timeouts(timeouts));
+        sent.await.unwrap()
+    };
+    assert!(call(&[]).await.is_empty(), "no scope is open");
+    assert_eq!(call(&["5S"]).await, ["5S"]);
     let within = scope(Instant::now() + 10 * SECOND, async {
-        for timeouts in &both {
-            assert_eq!(call(timeouts).await, ["5S"]);
+        sleep(SECOND).await;
+        for timeouts in [&[][..], &["50S"], &["soon"], &["50S", "60S"]] {
+            assert_eq!(call(timeouts).await, ["9000000u"], "{timeouts:?}");
         }
-        assert_eq!(call(&["50S", "60S"]).await, ["10000000u"]);
+        let shorter = [["50S", "5S"], ["5S", "50S"], ["soon", "5S"], ["5S", "soon"]];
+        for timeouts in shorter.iter().map(|both| &both[..]).chain([&["5S"][..]]) {
+            assert_eq!(grpc_timeout(&with_timeouts(timeouts)), Some(5 * SECOND));
+            assert_eq!(call(timeouts).await, ["5S"], "{timeouts:?}");
+        }
     });
     assert_eq!(within.await, Ok(()));
 }
@@ -364,23 +249,4 @@ async fn a_client_with_nothing_left_takes_no_place() {
     let call = async { made_ready_before.call(Request::new(())).await };
     let failed = scope(Instant::now(), call).await.unwrap();
     assert!(failed.unwrap_err().is::<Elapsed>());
-}
-
-#[tokio::test(start_paused = true)]
-async fn the_request_decides_how_long_it_may_take() {
-    let layer = TimeoutLayer::per_request(|number: &u32| match number {
-        0..10 => Some(5 * SECOND),
-        10..20 => Some(15 * SECOND),
-        _ => None,
-    });
-    let mut service = layer.layer(service_fn(seconds));
-    for (number, in_time) in [(4, true), (6, false), (14, true), (16, false), (99, true)] {
-        let start = Instant::now();
-        let answer = service.ready().await.unwrap().call(number).await;
-        assert_eq!(answer.is_ok(), in_time, "{number}");
-        if !in_time {
-            assert_eq!(start.elapsed(), (number / 10 * 10 + 5) * SECOND);
-        }
-    }
-    assert_nothing_armed();
 }

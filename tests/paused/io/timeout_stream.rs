@@ -40,10 +40,8 @@ async fn each_direction_has_its_own_time_also_in_two_tasks() {
 
     let (both, _peer) = stream();
     let (reader, mut writer) = split(both);
-    let (start, reading) = (
-        Instant::now(),
-        tokio::spawn(read_times_out_in(SECOND, reader)),
-    );
+    let start = Instant::now();
+    let reading = tokio::spawn(read_times_out_in(SECOND, reader));
     assert_timed_out(writer.write_all(b"more than eight").await);
     assert_eq!(start.elapsed(), 2 * SECOND);
     reading.await.unwrap();
@@ -187,19 +185,17 @@ async fn a_timeout_set_after_a_dropped_read_counts_from_the_next_one() {
 #[tokio::test(start_paused = true)]
 async fn timeouts_set_while_both_directions_wait_bound_both() {
     let mut stream = task::spawn(TimeoutStream::new(Scripted::default()));
-    let poll = |stream: &mut task::Spawn<TimeoutStream<Scripted>>| {
+    let poll = |stream: &mut WaitingReader| {
         let read = stream.enter(|cx, mut stream| pin!(stream.read_u8()).poll(cx));
         let write = stream.enter(|cx, mut stream| pin!(stream.write_u8(0)).poll(cx));
         (read, write)
     };
-    let (read, write) = poll(&mut stream);
-    assert!(read.is_pending() && write.is_pending());
+    assert!(matches!(poll(&mut stream), (Poll::Pending, Poll::Pending)));
     stream.enter(|_, stream| stream.set_write_timeout_pinned(Some(SECOND)));
     assert!(stream.is_woken());
-    stream.enter(|_, stream| stream.set_read_timeout_pinned(Some(SECOND)));
+    set(&mut stream, Some(SECOND));
     assert!(stream.is_woken());
-    let (read, write) = poll(&mut stream);
-    assert!(read.is_pending() && write.is_pending());
+    assert!(matches!(poll(&mut stream), (Poll::Pending, Poll::Pending)));
     sleep(SECOND).await;
     assert!(stream.is_woken());
     let (read, write) = poll(&mut stream);
@@ -222,15 +218,10 @@ async fn a_file_can_be_read_written_and_sought() {
 
 #[tokio::test(start_paused = true)]
 async fn a_direction_that_has_no_timeout_waits_on() {
-    let io = Scripted::default();
-    let mut reader = pin!(TimeoutStream::new(io.clone()));
-    let mut writer = pin!(TimeoutStream::new(io.clone()));
-    reader
-        .as_mut()
-        .set_read_timeout_pinned(Some(Duration::ZERO));
-    writer
-        .as_mut()
-        .set_write_timeout_pinned(Some(Duration::ZERO));
+    let [mut reader, mut writer] = [(); 2].map(|()| TimeoutStream::new(Scripted::default()));
+    reader.set_read_timeout(Some(Duration::ZERO));
+    writer.set_write_timeout(Some(Duration::ZERO));
+    let (mut reader, mut writer) = (pin!(reader), pin!(writer));
     assert_pending!(task::spawn(reader.write(&[0])).poll());
     assert_pending!(task::spawn(reader.flush()).poll());
     assert_pending!(task::spawn(reader.shutdown()).poll());

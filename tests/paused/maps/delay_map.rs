@@ -6,20 +6,21 @@ use std::hash::{BuildHasher, RandomState};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use futures::stream::{FusedStream, StreamExt};
-use tickwheel::{DelayMap, Duration, Instant, Timer};
+use tickwheel::{DelayMap, Duration, Expirations, Instant, Timer};
 use tokio_test::{assert_pending, assert_ready, task};
 
-use crate::common::{HOUR, MS, PATIENCE, assert_nothing_armed, current_thread, multi_thread};
+use crate::common::{
+    HOUR, MS, PATIENCE, assert_nothing_armed, current_thread, multi_thread, waker_fn,
+};
 use crate::paused_clock::idle_for_a_moment;
 
 #[tokio::test(start_paused = true)]
 async fn an_aborted_consumer_loses_nothing_and_another_goes_on() {
-    let timer = Timer::current();
-    let (map, mut stream) = DelayMap::new(&timer);
+    let (map, mut stream) = DelayMap::new(&Timer::current());
     assert!(map.expirations().is_none(), "there is one");
     (1..=5).for_each(|key| assert!(map.insert(key, key, key * MS).is_ok()));
     let (sender, taken) = mpsc::channel();
@@ -31,12 +32,7 @@ async fn an_aborted_consumer_loses_nothing_and_another_goes_on() {
     tickwheel::sleep(3 * MS).await;
     consumer.abort();
     assert!(consumer.await.unwrap_err().is_cancelled());
-    assert_eq!(
-        timer.metrics().pending,
-        0,
-        "nothing waits for what nobody takes"
-    );
-
+    assert_nothing_armed();
     assert_eq!(map.insert(6, 6, MS), Ok(None));
     tickwheel::sleep(10 * MS).await;
     let mut stream = map.expirations().unwrap();
@@ -59,10 +55,8 @@ async fn a_drain_and_a_close_tell_how_much_time_was_left() {
         tokio::time::advance(2 * MS).await;
         let mut taken = take(&map);
         taken.sort_unstable();
-        assert_eq!(
-            taken,
-            [("due", 2, Duration::ZERO), ("far", 1, HOUR - 2 * MS)]
-        );
+        let left = [("due", 2, Duration::ZERO), ("far", 1, HOUR - 2 * MS)];
+        assert_eq!(taken, left);
         assert!(expired.try_recv().is_err() && take(&map).is_empty());
     }
 }
@@ -148,10 +142,8 @@ async fn one_poll_is_bounded_and_others_have_their_turn() {
         }
         polls
     });
-    assert!(
-        polls_before_the_first.await > 50,
-        "the first poll has looked through them all"
-    );
+    let polls = polls_before_the_first.await;
+    assert!(polls > 50, "it has looked through them all in {polls}");
 }
 
 /// One task holds the thread. Meanwhile more values become due than one poll looks at.
@@ -175,26 +167,30 @@ fn a_stream_that_is_never_done_searching_gives_what_was_found() {
     });
 }
 
+/// A poll with a waker, which stays pending.
+fn wait<T>(stream: &mut Expirations<u32, T>, waker: &Waker) {
+    let polled = stream.poll_next_unpin(&mut Context::from_waker(waker));
+    assert!(polled.is_pending());
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_waiters_waker_is_cloned_woken_and_dropped_under_no_lock() {
-    struct Meddling(DelayMap<u32, ()>);
-    impl Wake for Meddling {
-        fn wake(self: Arc<Self>) {
-            self.0.insert(7, (), HOUR).unwrap();
-            self.0.remove(&7);
-        }
-    }
-    impl Drop for Meddling {
+    struct Drains(DelayMap<u32, ()>);
+    impl Drop for Drains {
         fn drop(&mut self) {
             self.0.drain();
         }
     }
     let (map, mut expired) = DelayMap::new(&Timer::current());
     for _ in 0..3 {
-        let waker = Waker::from(Arc::new(Meddling(map.clone())));
-        let polled = expired.poll_next_unpin(&mut Context::from_waker(&waker));
-        assert!(polled.is_pending());
-        drop(waker);
+        let used = Drains(map.clone());
+        let meddling = waker_fn(move || {
+            let Drains(map) = &used;
+            map.insert(7, (), HOUR).unwrap();
+            map.remove(&7);
+        });
+        wait(&mut expired, &meddling);
+        drop(meddling);
         map.insert(1, (), HOUR).unwrap();
         map.expire_all();
         map.drain();
@@ -202,35 +198,39 @@ async fn the_waiters_waker_is_cloned_woken_and_dropped_under_no_lock() {
     drop(map.close());
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_close_wakes_the_stream_under_no_lock() {
+    let (map, mut stream) = DelayMap::new(&Timer::current());
+    map.insert(1, (), HOUR).unwrap();
+    let (asked, (tells, told)) = (map.clone(), mpsc::channel());
+    let asks = move || {
+        let is_over = asked.is_empty() && !asked.contains_key(&1);
+        tells.send(is_over).unwrap();
+    };
+    wait(&mut stream, &waker_fn(asks));
+    assert_eq!(map.close(), [(1, (), HOUR)]);
+    assert_eq!(told.try_recv(), Ok(true), "woken, and the map is empty");
+}
+
 /// The waker of the stream is woken after the first of the values was made due. It removes most of
 /// the others, and those that are left move together.
 #[tokio::test(start_paused = true)]
 async fn expire_all_misses_no_value_that_moves_meanwhile() {
-    struct Removes(DelayMap<u32, ()>);
-    impl Wake for Removes {
-        fn wake(self: Arc<Self>) {
-            (0..80_000).filter(|key| key % 16 > 0).for_each(|key| {
-                self.0.remove(&key);
-            });
-        }
-    }
     let (map, mut expired) = DelayMap::new(&Timer::current());
     for key in 0..80_000 {
         map.insert(key, (), HOUR).unwrap();
     }
-    let waker = Waker::from(Arc::new(Removes(map.clone())));
-    assert!(
-        expired
-            .poll_next_unpin(&mut Context::from_waker(&waker))
-            .is_pending()
-    );
+    let used = map.clone();
+    let removes = move || {
+        for key in (0..80_000).filter(|key| key % 16 > 0) {
+            used.remove(&key);
+        }
+    };
+    wait(&mut expired, &waker_fn(removes));
     map.expire_all();
     assert_eq!(map.len(), 5_000);
-    let mut came = 0;
-    while expired.try_recv().is_ok() {
-        came += 1;
-    }
-    assert_eq!(came, 5_000);
+    let came = std::iter::from_fn(|| expired.try_recv().ok());
+    assert_eq!(came.count(), 5_000);
 }
 
 #[tokio::test(start_paused = true)]
@@ -302,29 +302,4 @@ async fn a_task_that_takes_very_many_values_lets_others_run() {
         Poll::Ready(taken.count())
     });
     assert_eq!(taken.await, 128, "the budget of a task");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_close_wakes_the_stream_under_no_lock() {
-    struct Asks(DelayMap<u32, ()>, AtomicBool);
-    impl Wake for Asks {
-        fn wake(self: Arc<Self>) {
-            let is_over = self.0.is_empty() && !self.0.contains_key(&1);
-            self.1.store(is_over, Ordering::Relaxed);
-        }
-    }
-    let (map, mut stream) = DelayMap::new(&Timer::current());
-    map.insert(1, (), HOUR).unwrap();
-    let asks = Arc::new(Asks(map.clone(), AtomicBool::new(false)));
-    let waker = Waker::from(asks.clone());
-    assert!(
-        stream
-            .poll_next_unpin(&mut Context::from_waker(&waker))
-            .is_pending()
-    );
-    assert_eq!(map.close(), [(1, (), HOUR)]);
-    assert!(
-        asks.1.load(Ordering::Relaxed),
-        "it was woken, and found the map empty"
-    );
 }

@@ -78,6 +78,7 @@ fn outside_a_runtime_the_callers_line_panics_with_what_to_do() {
     assert_panics_here!("runtime", tickwheel::timeout_at(now, async {}));
     assert_panics_here!("runtime", interval(MS));
     assert_panics_here!("runtime", tickwheel::interval_at(now, MS));
+    assert_panics_here!("runtime", tickwheel::scope(now, async {}));
     assert_panics_here!("runtime", Timer::current());
     assert_panics_here!("build_on", ready(()).timeout(MS));
     assert_panics_here!("runtime", ready(()).timeout_at(now));

@@ -7,17 +7,17 @@ mod snapshot;
 mod warning;
 
 use std::cell::RefCell;
-use std::future::{Future, poll_fn, ready};
+use std::future::{Future, Ready, poll_fn, ready};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, Once};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::Poll;
 
-use tickwheel::error::BuildError;
-use tickwheel::{Deadline, Duration, Instant, Sleep, Timer};
+use tickwheel::error::{BuildError, Cancelled, Elapsed};
+use tickwheel::{Deadline, Duration, Instant, Timer};
 use tokio_test::{assert_pending, task};
 
-use crate::common::{HOUR, MS, current_thread};
+use crate::common::{HOUR, MS, arm, current_thread, poll_once, waker_fn};
 use crate::paused_clock::{move_the_clock_only, settle};
 
 thread_local! {
@@ -126,41 +126,19 @@ async fn a_hundred_years_of_uptime_change_nothing() {
 #[test]
 fn public_types_are_send_and_sync_unpin_and_debug() {
     fn is_all<T: Send + Sync + Unpin + std::fmt::Debug + 'static>() {}
-    macro_rules! are_all {
-        ($($kind:ty),*) => {
-            $(is_all::<$kind>();)*
-        };
-    }
-    are_all!(
-        Timer,
-        tickwheel::timer::Builder,
-        tickwheel::metrics::Metrics,
-        tickwheel::metrics::Snapshot,
-        BuildError
-    );
-    are_all!(
-        tickwheel::Sleep,
-        tickwheel::Timeout<std::future::Ready<()>>,
-        tickwheel::Interval
-    );
-    are_all!(Deadline, tickwheel::ResetHandle, tickwheel::error::Elapsed);
-    are_all!(
-        tickwheel::error::Cancelled,
-        tickwheel::wheel::Wheel<u8>,
-        tickwheel::wheel::Key
-    );
+    is_all::<(Timer, tickwheel::timer::Builder, BuildError)>();
+    is_all::<(tickwheel::metrics::Metrics, tickwheel::metrics::Snapshot)>();
+    is_all::<(tickwheel::Sleep, tickwheel::Interval, Deadline)>();
+    is_all::<(tickwheel::Timeout<Ready<()>>, tickwheel::Scope<Ready<()>>)>();
+    is_all::<(tickwheel::ResetHandle, Elapsed, Cancelled)>();
+    is_all::<(tickwheel::wheel::Wheel<u8>, tickwheel::wheel::Key)>();
     let runtime = current_thread();
     let timer = Timer::builder().build_on(runtime.handle()).unwrap();
     let deadline = timer.deadline(MS);
-    let shown = format!(
-        "{timer:?} {:?} {deadline:?} {:?}",
-        timer.sleep(MS),
-        deadline.handle()
-    );
-    assert!(
-        shown.contains("Timer") && shown.contains("Sleep") && shown.contains("pending"),
-        "{shown}"
-    );
+    let (sleep, handle) = (timer.sleep(MS), deadline.handle());
+    let shown = format!("{timer:?} {sleep:?} {deadline:?} {handle:?}");
+    let names = ["Timer", "Sleep", "pending"];
+    assert!(names.iter().all(|name| shown.contains(name)), "{shown}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -177,47 +155,25 @@ async fn a_task_whose_deadline_is_always_ready_lets_others_run() {
     assert_eq!(expired.await, 128, "the budget of a task");
 }
 
-/// A task whose waker polls at once, as an executor without a queue does.
-struct PollsWhenWoken {
-    sleep: Mutex<Sleep>,
-    polls: Mutex<Vec<bool>>,
-}
-
-impl PollsWhenWoken {
-    /// The waker is the same each time, so it is registered once.
-    fn poll(self: Arc<Self>) {
-        let waker = Waker::from(self.clone());
-        let polled = self
-            .sleep
-            .lock()
-            .unwrap()
-            .try_poll(&mut Context::from_waker(&waker));
-        self.polls.lock().unwrap().push(polled.is_ready());
-    }
-}
-
-impl Wake for PollsWhenWoken {
-    fn wake(self: Arc<Self>) {
-        self.poll();
-    }
-}
-
-/// They are more than a turn takes in one go, so the first ones are woken before its end.
+/// They are more than a turn takes in one go, so the first ones are woken before its end. Each is
+/// polled by its waker, as in an executor without a queue.
 #[tokio::test(start_paused = true)]
 async fn a_sleep_woken_within_a_turn_has_elapsed() {
     let timer = Timer::builder().shards(1).build().unwrap();
-    let sleepers: Vec<_> = (0..1_000)
-        .map(|_| {
-            Arc::new(PollsWhenWoken {
-                sleep: Mutex::new(timer.sleep(10 * MS)),
-                polls: Mutex::default(),
-            })
-        })
-        .collect();
-    sleepers.iter().for_each(|sleeper| sleeper.clone().poll());
+    let polled_when_woken = |_| {
+        let sleep = Arc::new(Mutex::new(timer.sleep(10 * MS)));
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let (woken, tells) = (sleep.clone(), told.clone());
+        let waker = waker_fn(move || {
+            let polled = poll_once(&mut *woken.lock().unwrap());
+            tells.lock().unwrap().push(polled.is_ready());
+        });
+        arm(&mut *sleep.lock().unwrap(), &waker);
+        (sleep, told)
+    };
+    let sleepers: Vec<_> = (0..1_000).map(polled_when_woken).collect();
     tokio::time::advance(10 * MS).await;
     settle().await;
-    for sleeper in &sleepers {
-        assert_eq!(*sleeper.polls.lock().unwrap(), [false, true]);
-    }
+    let is_ready = |told: &Mutex<Vec<bool>>| *told.lock().unwrap() == [true];
+    assert!(sleepers.iter().all(|(_, told)| is_ready(told)));
 }

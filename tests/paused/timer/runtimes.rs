@@ -11,15 +11,16 @@ use tickwheel::{DelayMap, Duration, Instant, Timer, sleep};
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
-use tokio_test::{assert_pending, task};
+use tokio_test::{assert_pending, assert_ready, task};
 
 use crate::common::{HOUR, MS, PATIENCE, current_thread, multi_thread, tells_workers};
-use crate::paused_clock::{move_the_clock_only, paused, settle};
+use crate::paused_clock::{move_the_clock_only, paused};
 
 #[test]
 fn each_runtime_has_one_timer_of_its_own() {
     let (first, second) = (multi_thread(2), multi_thread(2));
     let armed = |runtime: &Runtime| runtime.block_on(async { Timer::current().metrics().armed });
+    // Nothing uses them between the rounds.
     for _ in 0..3 {
         // Of an hour, so that each is armed however busy the machine is.
         first.block_on(async { assert!(poll_immediate(sleep(HOUR)).await.is_none()) });
@@ -84,15 +85,6 @@ fn a_timer_built_from_elsewhere_moves_no_paused_clock() {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_runtime_keeps_its_timer_while_nothing_uses_it() {
-    for round in 1..4 {
-        sleep(MS).await;
-        settle().await;
-        assert_eq!(Timer::current().metrics().fired, round);
-    }
-}
-
 /// A local of a thread, which is destroyed after tokio's own, pushes back a deadline of a runtime
 /// that runs.
 #[test]
@@ -119,14 +111,10 @@ fn a_reset_from_a_thread_that_ends_ends_no_running_timer() {
             tokio::time::sleep(20 * MS).await;
             let start = Instant::now();
             thread::spawn(move || {
-                if tokio_first {
-                    // What is used first is destroyed last.
-                    let _ = Handle::try_current();
-                    KEPT.with_borrow_mut(|kept| kept.0 = Some(handle));
-                } else {
-                    KEPT.with_borrow_mut(|kept| kept.0 = Some(handle));
-                    let _ = Handle::try_current();
-                }
+                // What is used first is destroyed last.
+                let _tokios = tokio_first.then(Handle::try_current);
+                KEPT.with_borrow_mut(|kept| kept.0 = Some(handle));
+                let _ = Handle::try_current();
             })
             .join()
             .unwrap();
@@ -190,10 +178,9 @@ fn a_plain_thread_reads_the_systems_clock_and_hastens_nothing() {
 #[test]
 fn a_plain_thread_sees_no_stall_on_a_paused_clock() {
     for pauses_late in [false, true] {
-        let runtime = if pauses_late {
-            current_thread()
-        } else {
-            paused()
+        let runtime = match pauses_late {
+            true => current_thread(),
+            false => paused(),
         };
         let timer = Timer::builder().build_on(runtime.handle()).unwrap();
         runtime.block_on(async {
@@ -275,9 +262,7 @@ fn a_sleep_that_was_due_when_its_runtime_ended_is_ready() {
         });
         drop(runtime);
         let polled = sleep.try_poll(&mut Context::from_waker(Waker::noop()));
-        let Poll::Ready(ended) = polled else {
-            panic!("it is told of the end")
-        };
+        let ended = assert_ready!(polled, "it is told of the end");
         assert_eq!(ended.is_ok(), early.is_zero());
     }
 }
@@ -299,9 +284,12 @@ fn a_stream_on_a_runtime_that_is_gone_ends_at_once() {
 /// Its time driver fires while the context of the other one is entered, whose clock is another.
 #[test]
 fn a_root_future_may_wait_within_another_runtime() {
-    let build = |paused| {
-        let mut builder = tokio::runtime::Builder::new_current_thread();
-        builder.enable_time().start_paused(paused).build().unwrap()
+    let build = |is_paused| {
+        if is_paused {
+            paused()
+        } else {
+            current_thread()
+        }
     };
     // Each of a clock that runs on its own, and of one that stands.
     for (is_own_paused, wait) in [(true, 60_000), (false, 20)] {
@@ -310,10 +298,8 @@ fn a_root_future_may_wait_within_another_runtime() {
         if !is_own_paused {
             other.block_on(tokio::time::advance(HOUR));
         }
-        let (begun, of_system) = (
-            own.block_on(async { Instant::now() }),
-            std::time::Instant::now(),
-        );
+        let begun = own.block_on(async { Instant::now() });
+        let of_system = std::time::Instant::now();
         own.block_on(async {
             let [mut sleep, mut longer] = [wait, wait + HOUR / 2].map(tickwheel::sleep);
             assert!(poll_immediate(&mut sleep).await.is_none());

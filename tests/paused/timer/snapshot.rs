@@ -12,11 +12,7 @@ async fn a_snapshot_shows_what_every_level_holds() {
     let timer = Timer::builder().tick(10 * MS).shards(1).build().unwrap();
     let empty = timer.snapshot();
     assert_eq!(empty.pending(), 0);
-    assert_eq!(
-        empty.to_string().lines().count(),
-        2,
-        "a level without a row"
-    );
+    assert_eq!(empty.to_string().lines().count(), 2, "no row");
     let deadlines: Vec<_> = [1, 1, 5, 200, 600_000]
         .map(|ticks| timer.deadline(ticks * 10 * MS))
         .into();
@@ -84,10 +80,7 @@ fn a_snapshot_counts_what_stays_while_threads_arm_and_drop() {
             let counted = snapshot.pending();
             is_over.fetch_or(stayed != STAY || counted > armed, Ordering::Relaxed);
             assert_eq!(stayed, STAY);
-            assert!(
-                counted <= armed,
-                "{counted} of {armed} that were ever armed"
-            );
+            assert!(counted <= armed, "{counted} of {armed} ever armed");
         }
         is_over.store(true, Ordering::Relaxed);
     });

@@ -8,7 +8,7 @@ use std::task::Poll;
 use tickwheel::error::Cancelled;
 use tickwheel::warn_before::{Stage, WarnBefore};
 use tickwheel::{Deadline, DeadlineMap, Duration, Instant, ResetHandle, Timer};
-use tokio_test::task;
+use tokio_test::{assert_ready, task};
 
 use crate::common::{HOUR, MS, assert_nothing_armed, current_thread, poll_once};
 use crate::paused_clock::{idle_for_a_moment, settle};
@@ -35,6 +35,11 @@ impl Waiter {
         self.must_poll = polled.is_ready();
         polled
     }
+}
+
+/// One poll of its next stage.
+fn poll_stage(idle: &mut WarnBefore<Deadline>) -> Poll<Result<Stage, Cancelled>> {
+    poll_once(&mut pin!(idle.wait()))
 }
 
 /// The plainest thing that does what a deadline with a warning must do, in milliseconds.
@@ -90,12 +95,11 @@ async fn random_resets_warn_when_each_notice_begins() {
                 told = waiter.poll_if_woken();
                 expected = model.expected(now);
             }
-            if !are_resets_alone && expected == Poll::Ready(Ok(Stage::Warning)) && told.is_pending()
-            {
+            let is_warning = expected == Poll::Ready(Ok(Stage::Warning));
+            match !are_resets_alone && is_warning && told.is_pending() {
                 // It may come later.
-                model.warned_of = None;
-            } else {
-                assert_eq!(told, expected, "{context}");
+                true => model.warned_of = None,
+                false => assert_eq!(told, expected, "{context}"),
             }
             if model.is_over {
                 if random.bool() {
@@ -177,7 +181,7 @@ async fn an_ended_one_that_is_kept_pulls_no_clock_along() {
     let start = Instant::now();
     for end in ends {
         let mut idle = Timer::current().deadline(60 * MS).warn_before(10 * MS);
-        assert!(poll_once(&mut Box::pin(idle.wait())).is_pending());
+        assert!(poll_stage(&mut idle).is_pending());
         assert_eq!(Timer::current().metrics().pending, 2);
         let mut ended = end(idle);
         if let Some(idle) = &mut ended {
@@ -244,15 +248,12 @@ fn a_warning_on_a_runtime_that_ends_is_told_so() {
         let timer = Timer::builder().build_on(runtime.handle()).unwrap();
         let notice = if has_warned { 2 * HOUR } else { MS };
         let mut idle = timer.deadline(HOUR).warn_before(notice);
-        let stage = poll_once(&mut Box::pin(idle.wait()));
+        let stage = poll_stage(&mut idle);
         assert_eq!(stage.is_ready(), has_warned);
-        assert!(poll_once(&mut Box::pin(idle.wait())).is_pending());
+        assert!(poll_stage(&mut idle).is_pending());
         drop(runtime);
-        let end = poll_once(&mut Box::pin(idle.wait()));
-        let Poll::Ready(Err(cancelled)) = end else {
-            panic!("{end:?}");
-        };
-        assert!(cancelled.is_shutdown());
+        let end = assert_ready!(poll_stage(&mut idle));
+        assert!(end.unwrap_err().is_shutdown());
     }
 }
 
@@ -314,7 +315,7 @@ async fn a_restart_warns_when_the_notice_of_its_timeout_begins() {
     let idle = Timer::builder().build().unwrap().deadline(600 * MS);
     let handle = idle.handle();
     let mut idle = idle.warn_before(100 * MS);
-    assert!(poll_once(&mut Box::pin(idle.wait())).is_pending());
+    assert!(poll_stage(&mut idle).is_pending());
     assert!(handle.set_timeout(200 * MS));
     idle.restart();
     assert_eq!(idle.wait().await, Ok(Stage::Warning));
