@@ -10,6 +10,29 @@ mod turned_to;
 mod waiters;
 mod word;
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Wake, Waker};
+
+/// Counts how often it is woken; loom need not know of it.
+#[derive(Default)]
+struct Woken(AtomicUsize);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+fn counting() -> (Arc<Woken>, Waker) {
+    let woken = Arc::new(Woken::default());
+    (woken.clone(), Waker::from(woken))
+}
+
+fn count(woken: &Woken) -> usize {
+    woken.0.load(Ordering::SeqCst)
+}
+
 /// Three threads at the alarm interleave in too many ways for all of them; a lost change shows
 /// with few preemptions.
 fn with_few_preemptions(model: impl Fn() + Sync + Send + 'static) {

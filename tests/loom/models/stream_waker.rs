@@ -4,7 +4,7 @@
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 
-use super::with_few_preemptions;
+use super::{count, counting, with_few_preemptions};
 use crate::clock::tick::Tick;
 use crate::keyed::stream_waker::StreamWaker;
 use crate::sync::{AtomicU64, Ordering};
@@ -17,16 +17,6 @@ struct Watched {
     parts: [AtomicU64; 2],
     /// The tick at which the stream is woken; `NEVER` where it has no timer.
     timer: Mutex<u64>,
-}
-
-/// Counts how often it is woken; loom need not know of it.
-#[derive(Default)]
-struct Woken(std::sync::atomic::AtomicUsize);
-
-impl std::task::Wake for Woken {
-    fn wake(self: std::sync::Arc<Self>) {
-        self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-    }
 }
 
 impl Watched {
@@ -75,15 +65,6 @@ impl Watched {
         self.waker.waits_until(Tick::new(earliest));
         earliest
     }
-}
-
-fn counting() -> (std::sync::Arc<Woken>, std::task::Waker) {
-    let woken = std::sync::Arc::new(Woken::default());
-    (woken.clone(), std::task::Waker::from(woken))
-}
-
-fn count(woken: &Woken) -> usize {
-    woken.0.load(std::sync::atomic::Ordering::Relaxed)
 }
 
 /// Fails when `NextCheck` has no fence between its two steps, on either side.

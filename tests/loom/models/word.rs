@@ -96,17 +96,6 @@ fn of_a_reset_and_the_expiry_exactly_one_wins() {
     });
 }
 
-#[test]
-fn a_reset_after_the_deadline_comes_too_late_before_any_turn() {
-    loom::model(|| {
-        let shared = Shared::new();
-        let late = shared.reset(10);
-        let expired = shared.turn(10);
-        assert!(!late.join().unwrap());
-        assert!(expired || shared.word.outcome() == Poll::Ready(EXPIRED));
-    });
-}
-
 /// Fails when a reset replaces a later moment by an earlier one.
 #[test]
 fn of_two_resets_the_later_one_counts() {
@@ -118,33 +107,6 @@ fn of_two_resets_the_later_one_counts() {
         assert_eq!(shared.locked(due), Some(18));
         assert!(!shared.turn(17));
         assert!(shared.turn(18));
-    });
-}
-
-#[test]
-fn a_cancel_or_the_expiry_wins_alone_whatever_a_reset_does() {
-    loom::model(|| {
-        let shared = Shared::new();
-        let reset = shared.reset(9);
-        let cancel = {
-            let shared = shared.clone();
-            thread::spawn(move || {
-                shared.locked(|word| word.settle(Err(Cancelled::BY_HANDLE)).is_some())
-            })
-        };
-        let expired = shared.turn(10);
-        let (moved, cancelled) = (reset.join().unwrap(), cancel.join().unwrap());
-        assert!(
-            cancelled != expired,
-            "the reset leaves it pending, so the cancel comes to it"
-        );
-        assert!(!(moved && expired));
-        let outcome = if cancelled {
-            Err(Cancelled::BY_HANDLE)
-        } else {
-            EXPIRED
-        };
-        assert_eq!(shared.word.outcome(), Poll::Ready(outcome));
     });
 }
 
@@ -192,19 +154,6 @@ fn a_timeout_set_after_the_end_makes_no_reset_succeed() {
         shared.locked(|word| word.set_timeout(span(1), Tick::NEVER));
         let moved = reset.join().unwrap();
         assert!(moved != expired, "moved: {moved}, expired: {expired}");
-    });
-}
-
-#[test]
-fn a_reset_beside_reset_after_leaves_the_due_of_one_of_them() {
-    loom::model(|| {
-        let shared = Shared::new();
-        let reset = shared.reset(6);
-        shared.locked(|word| word.set_due(|_| Tick::new(8)));
-        assert!(reset.join().unwrap());
-        let due = shared.locked(due).unwrap();
-        assert!(due == 16 || due == 8, "{due}");
-        shared.assert_linked_in_time();
     });
 }
 
