@@ -9,15 +9,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll};
 
 use fastrand::Rng;
 use futures::Stream;
 use tickwheel::time::delay_queue;
 use tickwheel::{Duration, Instant, Timer};
 use tokio::task::coop::unconstrained;
+use tokio_test::task;
 use tokio_util::time::delay_queue as peer;
 
 use crate::paused::shrink;
@@ -92,30 +91,28 @@ fn op(random: &mut Rng, step: u64, is_busy: bool) -> Op {
     }
 }
 
-/// Counts how often it is woken.
-#[derive(Default)]
-struct Counting(AtomicU32);
-
-impl Wake for Counting {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
 /// Who polls one of the two queues.
-#[derive(Default)]
 struct Poller {
-    wakers: [Arc<Counting>; 2],
+    wakers: [task::Spawn<()>; 2],
     last: usize,
-    at_last_poll: u32,
     is_pending: bool,
     /// How often it was woken for nothing.
     spurious: u32,
 }
 
 impl Poller {
+    fn new() -> Poller {
+        Poller {
+            wakers: [task::spawn(()), task::spawn(())],
+            last: 0,
+            is_pending: false,
+            spurious: 0,
+        }
+    }
+
+    /// Since its last poll.
     fn is_woken(&self) -> bool {
-        self.wakers[self.last].0.load(Ordering::Relaxed) > self.at_last_poll
+        self.wakers[self.last].is_woken()
     }
 
     /// Polls outside of the task's budget. Says also whether it was ready without a wake-up.
@@ -126,10 +123,8 @@ impl Poller {
     ) -> (Poll<R>, bool) {
         let (has_waited, was_woken) = (self.is_pending, self.is_woken());
         self.last = waker;
-        self.at_last_poll = self.wakers[waker].0.load(Ordering::Relaxed);
-        let waker = Waker::from(self.wakers[waker].clone());
         let polled = pin!(unconstrained(std::future::poll_fn(poll)));
-        let polled = polled.poll(&mut Context::from_waker(&waker));
+        let polled = self.wakers[waker].enter(|cx, _| polled.poll(cx));
         self.is_pending = polled.is_pending();
         self.spurious += u32::from(has_waited && was_woken && self.is_pending);
         let is_unexpected = has_waited && !was_woken && polled.is_ready();
@@ -163,8 +158,8 @@ impl Both {
             start: Instant::now(),
             queue: Default::default(),
             peer: Default::default(),
-            poller: Poller::default(),
-            peers_poller: Poller::default(),
+            poller: Poller::new(),
+            peers_poller: Poller::new(),
             values: Vec::new(),
             order: BTreeMap::new(),
             settings: 0,
@@ -188,12 +183,11 @@ impl Both {
     }
 
     fn inserted(&mut self, key: delay_queue::Key, peers: peer::Key, when: Instant) {
-        let (place, was_past) = (None, false);
         self.values.push(Value {
             key,
             peers,
-            place,
-            was_past,
+            place: None,
+            was_past: false,
         });
         self.set(self.values.len() - 1, when);
     }

@@ -2,44 +2,40 @@
 
 use tickwheel::wheel::Wheel;
 
-use crate::paused::{Call, Ending, Op, Program, replay};
-
-fn program(timers: &[(u64, u8)], ops: &[Op], ending: Ending) -> Program {
-    Program {
-        timers: timers.to_vec(),
-        ops: ops.to_vec(),
-        ending,
-    }
-}
+use crate::paused::Op::{self, *};
+use crate::paused::{Call, Ending, Program, replay};
 
 /// Runs a program that is mended.
 fn found(timers: &[(u64, u8)], ops: &[Op]) {
-    passes(&program(timers, ops, Ending::AtOnce));
+    ends(timers, ops, Ending::AtOnce);
 }
 
-fn passes(program: &Program) {
-    if let Err(message) = replay(program) {
+fn ends(timers: &[(u64, u8)], ops: &[Op], ending: Ending) {
+    let program = Program {
+        timers: timers.to_vec(),
+        ops: ops.to_vec(),
+        ending,
+    };
+    if let Err(message) = replay(&program) {
         panic!("{message}\n{program:?}");
     }
 }
 
 #[test]
 fn advance_returns_when_all_that_is_due_was_woken() {
-    let (after, spread) = (1_000, 0);
-    let burst = Op::Burst(0, 257, after, spread, 0);
-    found(&[(1_000, 1)], &[burst, Op::Advance(1_000)]);
+    found(&[(1_000, 1)], &[Burst(0, 257, 1_000, 0, 0), Advance(1_000)]);
 }
 
 #[test]
 fn an_empty_map_has_nothing_pending() {
-    found(&[(1_000, 1)], &[Op::Recv(0, 1)]);
+    found(&[(1_000, 1)], &[Recv(0, 1)]);
 }
 
 #[test]
 fn a_sleep_due_now_is_ready_at_once_on_a_coarse_tick() {
     found(
         &[(100_000, 1)],
-        &[Op::Advance(30_000), Op::SleepUntil(0, 0), Op::Poll(0, 0)],
+        &[Advance(30_000), SleepUntil(0, 0), Poll(0, 0)],
     );
 }
 
@@ -48,10 +44,10 @@ fn a_scope_ends_before_its_coarse_timer_comes_to_its_deadline() {
     found(
         &[(1_000, 1), (100_000, 1)],
         &[
-            Op::Scope(1, 840, 0, 13_216),
-            Op::Poll(0, 0),
-            Op::Advance(15_000),
-            Op::Poll(0, 0),
+            Scope(1, 840, 0, 13_216),
+            Poll(0, 0),
+            Advance(15_000),
+            Poll(0, 0),
         ],
     );
 }
@@ -61,12 +57,12 @@ fn a_reset_of_a_deadline_with_no_time_at_all_comes_too_late() {
     found(
         &[(100_000, 1)],
         &[
-            Op::Advance(30_000),
+            Advance(30_000),
             // For the questions that are asked after each operation, which are looks too.
-            Op::Deadline(0, 19_000),
-            Op::Deadline(0, 19_000),
-            Op::Deadline(0, 0),
-            Op::Call(2, false, Call::Reset),
+            Deadline(0, 19_000),
+            Deadline(0, 19_000),
+            Deadline(0, 0),
+            Call(2, false, Call::Reset),
         ],
     );
 }
@@ -76,10 +72,10 @@ fn a_poll_that_is_ready_wakes_no_waker_of_an_earlier_poll() {
     found(
         &[(1_000, 1)],
         &[
-            Op::Deadline(0, 19_000),
-            Op::PollDeadline(0, 0),
-            Op::AdvanceUnseen(30_000, 3),
-            Op::PollDeadline(0, 1),
+            Deadline(0, 19_000),
+            PollDeadline(0, 0),
+            AdvanceUnseen(30_000, 3),
+            PollDeadline(0, 1),
         ],
     );
 }
@@ -88,11 +84,7 @@ fn a_poll_that_is_ready_wakes_no_waker_of_an_earlier_poll() {
 fn a_sleep_has_not_elapsed_before_a_poll_of_it_is_ready() {
     found(
         &[(1_000, 1)],
-        &[
-            Op::Sleep(0, 2_000),
-            Op::Advance(811),
-            Op::SleepResetAt(0, 0),
-        ],
+        &[Sleep(0, 2_000), Advance(811), SleepResetAt(0, 0)],
     );
 }
 
@@ -100,11 +92,7 @@ fn a_sleep_has_not_elapsed_before_a_poll_of_it_is_ready() {
 fn a_restart_after_the_end_of_the_runtime_tells_of_that_end() {
     // The maps are on the first one. The second one has nothing armed.
     let timers = [(1_000, 1), (1_000, 1)];
-    passes(&program(
-        &timers,
-        &[Op::Deadline(1, 0)],
-        Ending::WithItsRuntime,
-    ));
+    ends(&timers, &[Deadline(1, 0)], Ending::WithItsRuntime);
 }
 
 #[test]
@@ -112,14 +100,14 @@ fn every_interval_that_has_missed_a_tick_is_ready() {
     found(
         &[(1_000, 1)],
         &[
-            Op::Interval(0, 0, 20_000, 0),
-            Op::Interval(0, 0, 1_000, 0),
-            Op::PollAll(0),
-            Op::Advance(30_000),
-            Op::Sleep(0, 13_000),
-            Op::Poll(2, 0),
-            Op::Poll(1, 0),
-            Op::Poll(0, 0),
+            Interval(0, 0, 20_000, 0),
+            Interval(0, 0, 1_000, 0),
+            PollAll(0),
+            Advance(30_000),
+            Sleep(0, 13_000),
+            Poll(2, 0),
+            Poll(1, 0),
+            Poll(0, 0),
         ],
     );
 }
@@ -129,10 +117,10 @@ fn every_sleep_that_is_reset_to_now_fires_at_once() {
     found(
         &[(1_000, 1)],
         &[
-            Op::Advance(32_000),
-            Op::Burst(0, 1_500, 13_000, 68_000, 0),
-            Op::SleepResetAt(1, 0),
-            Op::SleepResetAt(2, 0),
+            Advance(32_000),
+            Burst(0, 1_500, 13_000, 68_000, 0),
+            SleepResetAt(1, 0),
+            SleepResetAt(2, 0),
         ],
     );
 }
@@ -142,12 +130,12 @@ fn an_unpolled_due_sleep_is_ready_after_another_is_reset() {
     found(
         &[(1_000, 1)],
         &[
-            Op::Advance(5_000_000),
-            Op::Burst(0, 255, 323_000, 10_000_000, 0),
-            Op::Sleep(0, 6_000),
-            Op::Advance(8_000),
-            Op::SleepResetAt(1, -50_000),
-            Op::PollAll(1),
+            Advance(5_000_000),
+            Burst(0, 255, 323_000, 10_000_000, 0),
+            Sleep(0, 6_000),
+            Advance(8_000),
+            SleepResetAt(1, -50_000),
+            PollAll(1),
         ],
     );
 }
@@ -157,10 +145,10 @@ fn due_timers_fire_at_the_next_turn_after_a_reset_to_the_past() {
     found(
         &[(1_000, 1)],
         &[
-            Op::Advance(19_000),
-            Op::Burst(0, 257, 288, 3_000, 0),
-            Op::AdvanceUnseen(8_500, 1),
-            Op::SleepResetAt(1, -18_000),
+            Advance(19_000),
+            Burst(0, 257, 288, 3_000, 0),
+            AdvanceUnseen(8_500, 1),
+            SleepResetAt(1, -18_000),
         ],
     );
 }
@@ -170,11 +158,11 @@ fn a_reset_to_the_past_fires_at_once_after_one_further_back() {
     found(
         &[(1_000, 1), (1_000, 1), (100_000, 1)],
         &[
-            Op::AdvanceUnseen(373, 2),
-            Op::AdvanceUnseen(30_000, 1),
-            Op::Burst(52, 257, 18_791, 14_261, 134_908_550_415_054_906),
-            Op::SleepResetAt(64_366, -18_000),
-            Op::SleepResetAt(53_528, -662),
+            AdvanceUnseen(373, 2),
+            AdvanceUnseen(30_000, 1),
+            Burst(52, 257, 18_791, 14_261, 134_908_550_415_054_906),
+            SleepResetAt(64_366, -18_000),
+            SleepResetAt(53_528, -662),
         ],
     );
 }
@@ -185,10 +173,10 @@ fn a_sleep_reset_to_now_fires_at_once_beside_an_overdue_cascade() {
     found(
         &[(10_000, 1), (1_000, 1)],
         &[
-            Op::RunFor(230_000),
-            Op::Burst(79, 257, 12_000, 65_000, 4_482_631_954_708_990_219),
-            Op::SleepResetAt(35_880, 0),
-            Op::SleepResetAfter(65_525, 0),
+            RunFor(230_000),
+            Burst(79, 257, 12_000, 65_000, 4_482_631_954_708_990_219),
+            SleepResetAt(35_880, 0),
+            SleepResetAfter(65_525, 0),
         ],
     );
 }
@@ -199,10 +187,10 @@ fn a_reset_to_the_past_beside_an_unseen_cascade_fires_at_once() {
     found(
         &[(1_000, 1)],
         &[
-            Op::RunFor(5_000_000),
-            Op::Burst(148, 257, 594, 8_000, 11_387_579_250_293_980_484),
-            Op::AdvanceUnseen(30_000, 4),
-            Op::SleepResetAt(55_728, -50_000),
+            RunFor(5_000_000),
+            Burst(148, 257, 594, 8_000, 11_387_579_250_293_980_484),
+            AdvanceUnseen(30_000, 4),
+            SleepResetAt(55_728, -50_000),
         ],
     );
 }
@@ -224,6 +212,9 @@ fn ties_on_three_levels_keep_their_order_as_a_slot_cascades() {
     for now in start - 5..start {
         assert_eq!(wheel.advance(now).count(), 0);
     }
-    let fired = wheel.advance(due).map(|(_, value)| value);
+    let advance = wheel.advance(due);
+    let (least, most) = advance.size_hint();
+    assert!(least <= 3 && most.is_none_or(|most| most >= 3));
+    let fired = advance.map(|(_, value)| value);
     assert!(fired.eq(["on level 3", "on level 2", "on level 1"]));
 }

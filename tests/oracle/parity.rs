@@ -11,44 +11,23 @@
 //!   it is ready if the clock has moved since then, and wakes no task.
 //! - **What is too far to be counted saturates elsewhere**, because the wheels differ.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::mem::take;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::rc::Rc;
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Context, Poll};
 
 use tickwheel::{Duration, Instant};
 
+use crate::common::waker_fn;
 use crate::idioms::{Idiom, Message, Tasks};
+use crate::paused::Gate;
 use crate::paused::program::{self, Op, duration};
 use crate::paused::shrink;
 use crate::paused_clock::paused;
-
-/// Says when it was woken.
-#[derive(Default)]
-struct Wakes(Mutex<Vec<Instant>>);
-
-impl Wake for Wakes {
-    fn wake(self: Arc<Self>) {
-        self.0.lock().unwrap().push(Instant::now());
-    }
-}
-
-/// The inner future of a timeout, which is ready when the program says so.
-struct Gate(Arc<AtomicBool>);
-
-impl Future for Gate {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        match self.0.load(Ordering::Relaxed) {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
-        }
-    }
-}
 
 /// What both clocks tell: nanoseconds from the start, negative before it.
 fn told(start: Instant, at: Instant) -> i128 {
@@ -76,14 +55,15 @@ macro_rules! interpreter {
 
             enum Made {
                 Sleep(Pin<Box<Sleep>>),
-                Timeout(Pin<Box<Timeout<Gate>>>, Arc<AtomicBool>),
+                Timeout(Pin<Box<Timeout<Gate>>>, Rc<Cell<bool>>),
                 Interval(Interval),
                 Tasks(Tasks),
             }
 
             struct Waiting {
                 made: Made,
-                wakes: [Arc<Wakes>; 2],
+                /// When each of its two wakers was woken.
+                wakes: [Arc<Mutex<Vec<Instant>>>; 2],
             }
 
             impl Waiting {
@@ -92,7 +72,8 @@ macro_rules! interpreter {
                 }
 
                 fn poll(&mut self, which: usize, start: Instant) -> String {
-                    let waker = Waker::from(self.wakes[which].clone());
+                    let wakes = self.wakes[which].clone();
+                    let waker = waker_fn(move || wakes.lock().unwrap().push(Instant::now()));
                     let made = &mut self.made;
                     let mut said = String::new();
                     let unconstrained = tokio::task::unconstrained(std::future::poll_fn(|cx| {
@@ -120,7 +101,7 @@ macro_rules! interpreter {
                 fn tells(&mut self, start: Instant) -> String {
                     let at = |at: Instant| told(start, at);
                     let wakes = self.wakes.each_ref().map(|wakes| {
-                        let wakes = take(&mut *wakes.0.lock().unwrap());
+                        let wakes = take(&mut *wakes.lock().unwrap());
                         wakes.into_iter().map(at).collect::<Vec<_>>()
                     });
                     match &self.made {
@@ -143,21 +124,17 @@ macro_rules! interpreter {
             }
 
             fn make(op: &Op) -> Option<Made> {
-                let gate = || {
-                    let is_open = Arc::new(AtomicBool::new(false));
-                    (Gate(is_open.clone()), is_open)
-                };
                 Some(match *op {
                     Op::Sleep(_, after) => Made::Sleep(Box::pin(time::sleep(duration(after)))),
                     Op::SleepUntil(_, at) => {
                         Made::Sleep(Box::pin(time::sleep_until(from_now(at))))
                     }
                     Op::Timeout(_, after) => {
-                        let (gate, is_open) = gate();
+                        let (gate, is_open) = Gate::new();
                         Made::Timeout(Box::pin(time::timeout(duration(after), gate)), is_open)
                     }
                     Op::TimeoutAt(_, at) => {
-                        let (gate, is_open) = gate();
+                        let (gate, is_open) = Gate::new();
                         Made::Timeout(Box::pin(time::timeout_at(from_now(at), gate)), is_open)
                     }
                     Op::Interval(_, at, period, behavior) => {
@@ -204,7 +181,7 @@ macro_rules! interpreter {
                         }
                         Op::Finish(nth) if count > 0 => {
                             if let Made::Timeout(_, is_open) = &all[of(nth)].made {
-                                is_open.store(true, Ordering::Relaxed);
+                                is_open.set(true);
                             }
                         }
                         Op::SleepResetAt(nth, at) if count > 0 => {

@@ -209,10 +209,7 @@ async fn values(seed: u64) {
         for other in (0..KEYS).filter(|&other| other != key) {
             let (before, now) = (before.get(&other), now.get(&other));
             let is_gone = touches_all && now.is_none();
-            assert!(
-                is_gone || before == now,
-                "{other} was harmed: {before:?}, {now:?}"
-            );
+            assert!(is_gone || before == now, "{other}: {before:?}, {now:?}");
         }
         assert_eq!(map.len(), now.len(), "a place is lost");
         let live = LIVE.with_borrow(BTreeSet::len);
@@ -222,10 +219,8 @@ async fn values(seed: u64) {
     drop(map.drain());
     for key in 0..LIMIT as u32 {
         next += 1;
-        assert!(
-            map.insert(Key(key), Value::new(next), MS).is_ok(),
-            "a place is lost"
-        );
+        let inserted = map.insert(Key(key), Value::new(next), MS);
+        assert!(inserted.is_ok(), "a place is lost");
     }
     MAP.set(None);
     drop((map, stream));
@@ -302,11 +297,7 @@ async fn deadlines(seed: u64) {
     }
     all.clear();
     settle().await;
-    assert_eq!(
-        (map.len(), timer.metrics().pending),
-        (0, 0),
-        "nothing is left"
-    );
+    assert_eq!((map.len(), timer.metrics().pending), (0, 0));
     let filled: Vec<_> = (0..LIMIT as u32)
         .map(|key| map.insert(Key(key), MS))
         .collect();

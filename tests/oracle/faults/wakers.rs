@@ -204,12 +204,8 @@ async fn round(random: &mut Rng, ground: &Arc<Ground>, stream: &mut Expirations<
         settle().await;
         let now = Instant::now();
         for waiting in all.iter().filter(|waiting| !waiting.is_shared) {
-            let is_due = waiting.due <= now;
-            assert_eq!(
-                waiting.wakes(),
-                u32::from(is_due),
-                "woken, once, when it is due"
-            );
+            let is_due = u32::from(waiting.due <= now);
+            assert_eq!(waiting.wakes(), is_due, "woken, once, when it is due");
         }
         if random.u8(..4) == 0 && !all.is_empty() {
             drop(all.swap_remove(random.usize(..all.len())));

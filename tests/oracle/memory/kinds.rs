@@ -5,9 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::task::Waker;
 
 use tickwheel::wheel::Wheel;
-use tickwheel::{
-    DeadlineMap, DelayMap, Duration, Expirations, Instant, KeyedDeadline, Sleep, Timer,
-};
+use tickwheel::{DeadlineMap, DelayMap, Duration, Expirations, KeyedDeadline, Sleep, Timer};
 
 use super::counted::{grown_since, used};
 use crate::common::{HOUR, arm};
@@ -176,7 +174,7 @@ pub(crate) async fn delay_map() {
     tokio::task::yield_now().await;
     for (way, empty) in ways {
         let (map, mut expired) = DelayMap::new(&timer);
-        let fill_and_empty = || {
+        let mut fill_and_empty = || {
             for key in 0..KEYS {
                 let delay = HOUR + Duration::from_millis(key);
                 map.insert(key, key, delay).unwrap();
@@ -184,12 +182,10 @@ pub(crate) async fn delay_map() {
             empty(&map, &mut expired, &shuffled);
             assert!(map.is_empty());
         };
-        let mut fill_and_empty = fill_and_empty;
         comes_back(way, KEPT, &mut fill_and_empty);
         comes_back(way, 70_000, &mut fill_and_empty);
     }
     queues_hold_no_more_than_there_are_keys(&timer);
-    the_last_value_in_a_busy_map_keeps_no_other_place(&timer).await;
 }
 
 fn remove(map: &DelayMap<u64, u64>, mut keys: impl Iterator<Item = u64>) {
@@ -216,40 +212,4 @@ fn queues_hold_no_more_than_there_are_keys(timer: &Timer) {
             }
         }
     });
-    let (map, _expired) = DelayMap::new(timer);
-    let put = |key| map.insert(key, key, HOUR).unwrap();
-    assert!((0..64).all(|key| put(key).is_none()));
-    map.expire_all();
-    comes_back("keys that go after all were expired", 200_000, || {
-        for key in 1_000..30_000 {
-            put(key);
-            assert_eq!(map.expire_all(), 1);
-            assert_eq!(map.remove(&key), Some(key));
-        }
-    });
-}
-
-async fn the_last_value_in_a_busy_map_keeps_no_other_place(timer: &Timer) {
-    let past = Instant::now();
-    tokio::time::sleep(Duration::from_millis(20)).await;
-    let mut shuffled: Vec<u64> = (0..KEYS).collect();
-    fastrand::Rng::with_seed(5).shuffle(&mut shuffled);
-    let before = used();
-    let (map, mut expired) = DelayMap::new(timer);
-    // In no order. The newest stay, in the last places.
-    for key in shuffled {
-        let due = past + Duration::from_nanos(key);
-        map.insert_at(key, key, due).unwrap();
-    }
-    let put = |key| map.insert(key, key, Duration::ZERO).unwrap();
-    assert!((KEYS..KEYS + 100).all(|key| put(key).is_none()));
-    assert!((0..KEYS).all(|_| expired.try_recv().is_ok()));
-    // What comes and goes moves to the places before them.
-    for key in KEYS + 100..2 * KEYS {
-        put(key);
-        assert!(expired.try_recv().is_ok());
-    }
-    assert_eq!(map.len(), 100);
-    let left = grown_since(before);
-    assert!(left < KEPT, "{left} bytes for 100 keys");
 }

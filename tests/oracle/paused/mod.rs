@@ -29,6 +29,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub(crate) use program::{Call, Ending, Op, Program};
 pub(crate) use shrink::shrink;
+pub(crate) use sleepers::Gate;
 
 use crate::paused_clock::paused;
 use crate::text_of;

@@ -3,8 +3,6 @@
 //! An operation names what it acts on by a number, which counts round among what there is. So any
 //! part of a program is a program.
 
-use std::fmt;
-
 use fastrand::Rng;
 use tickwheel::Duration;
 
@@ -153,24 +151,12 @@ pub(crate) enum Ending {
 }
 
 /// What timers there are, and what is done with them.
-#[derive(Clone, PartialEq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Program {
     /// The tick in microseconds, the shards.
     pub(crate) timers: Vec<(Micros, u8)>,
     pub(crate) ops: Vec<Op>,
     pub(crate) ending: Ending,
-}
-
-impl fmt::Debug for Program {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "Program {{")?;
-        writeln!(f, "    timers: vec!{:?},", self.timers)?;
-        writeln!(f, "    ops: vec![")?;
-        for op in &self.ops {
-            writeln!(f, "        Op::{op:?},")?;
-        }
-        write!(f, "    ],\n    ending: Ending::{:?},\n}}", self.ending)
-    }
 }
 
 /// What a program is mostly about.

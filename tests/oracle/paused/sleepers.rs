@@ -120,6 +120,13 @@ impl Model {
 /// The inner future of a timeout, which is ready when the program says so.
 pub(crate) struct Gate(Rc<Cell<bool>>);
 
+impl Gate {
+    pub(crate) fn new() -> (Gate, Rc<Cell<bool>>) {
+        let is_open = Rc::new(Cell::new(false));
+        (Gate(is_open.clone()), is_open)
+    }
+}
+
 impl Future for Gate {
     type Output = ();
 
@@ -198,10 +205,6 @@ impl On<'_> {
 
     pub(crate) fn make(self, op: &Op, now: Now) -> Option<Sleeper> {
         let from = |from_now| self.clock.from(now.at, from_now);
-        let gate = || {
-            let is_open = Rc::new(Cell::new(false));
-            (Gate(is_open.clone()), is_open)
-        };
         let (real, due) = match *op {
             Op::Sleep(_, micros) => {
                 let duration = duration(micros);
@@ -213,12 +216,12 @@ impl On<'_> {
                 (Real::Sleep(self.timer.sleep_until(deadline)), due)
             }
             Op::Timeout(_, micros) => {
-                let (duration, (gate, is_open)) = (duration(micros), gate());
+                let (duration, (gate, is_open)) = (duration(micros), Gate::new());
                 let timeout = Box::pin(self.timer.timeout(duration, gate));
                 (Real::Timeout(timeout, is_open), after(now.at, duration))
             }
             Op::TimeoutAt(_, from_now) => {
-                let ((due, deadline), (gate, is_open)) = (from(from_now), gate());
+                let ((due, deadline), (gate, is_open)) = (from(from_now), Gate::new());
                 let timeout = Box::pin(self.timer.timeout_at(deadline, gate));
                 (Real::Timeout(timeout, is_open), due)
             }

@@ -43,6 +43,8 @@ pub(super) struct World {
     number: usize,
 }
 
+type Admitted = Result<(), InsertIfAbsentError<u32>>;
+
 /// Runs a program. Returns how many timers fired, what is left at the end, and when that is.
 pub(super) async fn run(program: &Program) -> Result<(u64, World, Now), String> {
     let mut world = World::new(program);
@@ -252,9 +254,11 @@ impl World {
                     let told = self.map.insert(key, timeout).map_err(Into::into);
                     let older = held.get(&key).copied();
                     let is_full = held.len() >= self.map_limit;
-                    if self.has_inserted(timeout, told, older, is_full)? {
-                        held.insert(key, self.deadlines.len() - 1);
+                    let expected = self.admits(key, false, older, is_full);
+                    if expected.is_ok() {
+                        held.insert(key, self.deadlines.len());
                     }
+                    self.inserted(timeout, told, expected, older)?;
                 }
                 return Ok(());
             }
@@ -264,39 +268,40 @@ impl World {
             true => self.map.insert_if_absent(key, timeout),
             false => self.map.insert(key, timeout).map_err(Into::into),
         };
-        if let Err(error) = told {
-            same("the key of an error", error.into_inner(), key)?;
-        }
         let older = self.keyed(key);
         let is_full = self.in_map().count() >= self.map_limit;
-        let replaces = if_absent && older.is_some();
-        if self.has_inserted(timeout, told, older, is_full)? && replaces {
-            return Err("insert_if_absent replaces".to_owned());
-        }
-        Ok(())
+        let expected = self.admits(key, if_absent, older, is_full);
+        self.inserted(timeout, told, expected, older)
     }
 
-    /// Compares the answer of an insert with what the map holds, and keeps the deadline if there is
-    /// one. `older` is the one that has its key.
-    fn has_inserted(
+    /// What an insert must answer where `older` has its key.
+    fn admits(&self, key: u32, if_absent: bool, older: Option<usize>, is_full: bool) -> Admitted {
+        if self.map_is_closed {
+            Err(InsertIfAbsentError::Closed(key))
+        } else if if_absent && older.is_some() {
+            Err(InsertIfAbsentError::Occupied(key))
+        } else if is_full && older.is_none() {
+            Err(InsertIfAbsentError::AtCapacity(key))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Compares the answer of an insert, and keeps the deadline if there is one.
+    fn inserted(
         &mut self,
         timeout: Duration,
         told: Result<KeyedDeadline<u32>, InsertIfAbsentError<u32>>,
+        expected: Admitted,
         older: Option<usize>,
-        is_full: bool,
-    ) -> Result<bool, String> {
+    ) -> Result<(), String> {
         let now = self.now();
-        let keyed = match told {
-            Err(InsertIfAbsentError::Closed(_)) if self.map_is_closed => return Ok(false),
-            Err(InsertIfAbsentError::AtCapacity(_)) if is_full && older.is_none() => {
-                return Ok(false);
-            }
-            Err(InsertIfAbsentError::Occupied(_)) if older.is_some() && !self.map_is_closed => {
-                return Ok(false);
-            }
-            Ok(keyed) if !self.map_is_closed && (older.is_some() || !is_full) => keyed,
-            told => return Err(format!("an insert answers {told:?}")),
+        let (keyed, told) = match told {
+            Ok(keyed) => (Some(keyed), Ok(())),
+            Err(error) => (None, Err(error)),
         };
+        same("an insert", told, expected)?;
+        let Some(keyed) = keyed else { return Ok(()) };
         if let Some(older) = older {
             self.deadlines[older].end(End::Replaced, now);
             self.deadlines[older].key = None;
@@ -311,7 +316,7 @@ impl World {
             clock: self.clock,
         };
         self.deadlines.push(on.keyed(keyed, timeout, now));
-        Ok(true)
+        Ok(())
     }
 
     /// Which deadlines have their keys in the map.
