@@ -5,52 +5,13 @@
 
 mod common;
 
-use std::future::{Ready, pending, ready};
+use std::future::pending;
 
-use tickwheel::{DelayMap, Duration, Instant, Timer};
+use tickwheel::{DelayMap, Instant, Timer};
 use tokio::runtime::{Runtime, RuntimeMetrics};
 use tokio::task::yield_now;
 
 use crate::common::{HOUR, MS, alone, current_thread, multi_thread, poll_once};
-
-/// How often the timer was woken while a task made very many timeouts that were ready at once.
-fn wake_ups_meanwhile(runtime: &Runtime, pauses_first: bool, tick: Duration) -> u64 {
-    let busy = async move {
-        if pauses_first {
-            tokio::time::pause();
-            tokio::time::resume();
-        }
-        let timer = Timer::builder().tick(tick).shards(16).build().unwrap();
-        timer.sleep(MS).await;
-        let before = timer.metrics().wake_ups;
-        let begin = std::time::Instant::now();
-        while begin.elapsed() < 200 * MS {
-            for _ in 0..1_000 {
-                let ready: Ready<u8> = ready(1);
-                assert_eq!(timer.timeout(1_000 * MS, ready).await, Ok(1));
-            }
-            yield_now().await;
-        }
-        timer.metrics().wake_ups - before
-    };
-    runtime.block_on(async { tokio::spawn(busy).await.unwrap() })
-}
-
-#[test]
-fn timeouts_and_resets_do_not_wake_the_driver() {
-    let _alone = alone();
-    let assert_few = |runtime: Runtime, pauses_first, tick| {
-        let wake_ups = wake_ups_meanwhile(&runtime, pauses_first, tick);
-        assert!(wake_ups < 50, "{wake_ups} in 200 ms, of {tick:?}");
-    };
-    for tick in [MS, 10 * MS] {
-        for runtime in [multi_thread(2), multi_thread(1), current_thread()] {
-            assert_few(runtime, false, tick);
-        }
-    }
-    // The clock was paused once.
-    assert_few(current_thread(), true, MS);
-}
 
 #[test]
 fn a_timer_with_nothing_due_soon_does_not_wake() {

@@ -68,18 +68,9 @@ const WAYS: &[(&str, fn())] = &[
     ("Timer::timeout_at", || {
         poll!(Timer::current().timeout_at(at(), large()));
     }),
-    ("Timer::global().timeout", || {
-        poll!(Timer::global().timeout(MINUTE, large()));
-    }),
-    ("Timer::global().timeout_at", || {
-        poll!(Timer::global().timeout_at(at(), large()));
-    }),
     ("scope", || poll!(tickwheel::scope(at(), large()))),
     ("Timer::scope", || {
         poll!(Timer::current().scope(at(), large()));
-    }),
-    ("Timer::global().scope", || {
-        poll!(Timer::global().scope(at(), large()));
     }),
     #[cfg(feature = "tower")]
     ("tower::Timeout", || poll!(in_tower::call())),

@@ -11,7 +11,7 @@ use hyper::rt::{Sleep as HyperSleep, Timer as HyperTimer};
 use tickwheel::{Instant, Timer};
 use tokio_test::{assert_pending, assert_ready, task};
 
-use crate::common::{HOUR, MS, SECOND};
+use crate::common::{HOUR, SECOND};
 
 type Boxed = Pin<Box<dyn HyperSleep>>;
 
@@ -92,12 +92,4 @@ async fn a_reset_moves_the_crates_sleep_and_replaces_a_foreign_one() {
         drop(sleep);
         assert_eq!(timer.metrics().pending, 0);
     }
-}
-
-#[test]
-fn the_process_timer_serves_without_a_runtime() {
-    let timer = Timer::global();
-    let start = HyperTimer::now(&timer);
-    futures::executor::block_on(HyperTimer::sleep(&timer, 20 * MS));
-    assert!(HyperTimer::now(&timer) >= start + 20 * MS);
 }

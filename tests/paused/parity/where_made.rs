@@ -13,7 +13,7 @@ use std::thread;
 
 use futures::executor;
 use tickwheel::{Duration, Instant, Timeout, Timer};
-use tickwheel::{interval_at, scope, sleep, sleep_until, timeout, timeout_at};
+use tickwheel::{interval_at, sleep, sleep_until, timeout, timeout_at};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::spawn_blocking;
 
@@ -95,15 +95,6 @@ fn made_for_no_time_it_elapses_and_for_all_it_saturates() {
     assert!(runtime.block_on(made_on(&runtime, Duration::ZERO)).is_err());
     let mut made = made_on(&runtime, Duration::MAX);
     runtime.block_on(async { assert!(is_pending(&mut made)) });
-}
-
-#[tokio::test(start_paused = true)]
-async fn made_within_a_scope_it_ends_with_that() {
-    is_known().await;
-    let start = Instant::now();
-    let call = async { timeout(HOUR, pending::<()>()).await };
-    assert!(!matches!(scope(start + 20 * MS, call).await, Ok(Ok(()))));
-    assert_eq!(start.elapsed(), 20 * MS);
 }
 
 #[tokio::test(start_paused = true)]

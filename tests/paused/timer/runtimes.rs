@@ -54,16 +54,7 @@ fn a_sleep_reset_by_a_plain_thread_goes_by_its_pollers_clock() {
 /// By a plain thread, and by a worker of another runtime, whose index is not one of the paused one.
 #[test]
 fn a_timer_built_from_elsewhere_moves_no_paused_clock() {
-    type Build = Box<dyn FnOnce() + Send>;
-    let elsewhere: [fn(Build); 2] = [
-        |build| build(),
-        |build| {
-            let workers = multi_thread(1);
-            let built = workers.spawn(async move { build() });
-            workers.block_on(built).unwrap();
-        },
-    ];
-    for elsewhere in elsewhere {
+    for is_on_worker in [false, true] {
         let (tells, handle) = mpsc::channel();
         let (ends, end) = oneshot::channel();
         let paused = thread::spawn(move || {
@@ -75,11 +66,15 @@ fn a_timer_built_from_elsewhere_moves_no_paused_clock() {
             })
         });
         let handle = handle.recv().unwrap();
-        elsewhere(Box::new(move || {
-            for _ in 0..200 {
-                drop(Timer::builder().build_on(&handle).unwrap());
+        let build = move || (0..200).for_each(|_| drop(Timer::builder().build_on(&handle)));
+        match is_on_worker {
+            false => build(),
+            true => {
+                let workers = multi_thread(1);
+                let built = workers.spawn(async move { build() });
+                workers.block_on(built).unwrap();
             }
-        }));
+        }
         ends.send(()).unwrap();
         assert_eq!(paused.join().unwrap(), Duration::ZERO);
     }
