@@ -7,7 +7,7 @@ use std::task::Waker;
 use tickwheel::wheel::Wheel;
 use tickwheel::{DeadlineMap, DelayMap, Duration, Expirations, KeyedDeadline, Sleep, Timer};
 
-use super::counted::{grown_since, used};
+use super::{grown_since, used};
 use crate::common::{HOUR, arm};
 
 const COUNT: usize = 50_000;
@@ -66,6 +66,7 @@ pub(crate) async fn timers() {
         sleeps.iter_mut().for_each(poll);
         let each = (used() - before) / COUNT;
         assert!(each <= 140, "{each} bytes for a sleep and its entry");
+        fastrand::Rng::with_seed(2).shuffle(&mut sleeps);
     });
     comes_back("deadlines", 50_000, || {
         let before = used();

@@ -2,7 +2,7 @@
 
 use tickwheel::{DeadlineMap, DelayMap, Timer};
 
-use super::counted::{grown_since, used};
+use super::{grown_since, used};
 use crate::common::HOUR;
 
 const LIMIT: u64 = 1_000;

@@ -177,12 +177,6 @@ pub(crate) struct Sleeper {
     pub(crate) waiter: Waiter,
 }
 
-/// How a sleeper stands after a poll.
-pub(crate) enum After {
-    Stays,
-    IsOver,
-}
-
 /// A timer of the program: which one, its ticks, its handle.
 #[derive(Clone, Copy)]
 pub(crate) struct On<'a> {
@@ -280,7 +274,8 @@ impl On<'_> {
 }
 
 impl Sleeper {
-    pub(crate) fn poll(&mut self, which: usize, now: Now, clock: Clock) -> Result<After, String> {
+    /// Returns whether it is over.
+    pub(crate) fn poll(&mut self, which: usize, now: Now, clock: Clock) -> Result<bool, String> {
         if let Real::Scope(..) = self.real {
             return self.poll_scope(which, now);
         }
@@ -300,8 +295,7 @@ impl Sleeper {
         });
         match (polled.is_ready(), is_open) {
             (true, true) if told.get() == Some(Ok(true)) => {
-                self.waiter = Waiter::new(clock);
-                return Ok(After::IsOver);
+                return Ok(true);
             }
             (true, true) => return Err("the deadline won over what is ready".to_owned()),
             (false, true) => return Err("pending, though the inner future is ready".to_owned()),
@@ -321,19 +315,18 @@ impl Sleeper {
         if polled.is_pending() {
             self.model.has_fired = false;
         }
-        let Real::Interval(interval) = &self.real else {
-            return Ok(After::Stays);
-        };
-        if polled.is_ready() {
-            same("a tick", told.get(), Some(Err(due)))?;
-            let next = after_tick(interval, due, now.at);
-            self.model.set(next, Now { at: 0, ..now });
+        if let Real::Interval(interval) = &self.real {
+            if polled.is_ready() {
+                same("a tick", told.get(), Some(Err(due)))?;
+                let next = after_tick(interval, due, now.at);
+                self.model.set(next, Now { at: 0, ..now });
+            }
         }
-        Ok(After::Stays)
+        Ok(false)
     }
 
     /// Polls as a task does: again for as long as it wakes itself.
-    fn poll_scope(&mut self, which: usize, now: Now) -> Result<After, String> {
+    fn poll_scope(&mut self, which: usize, now: Now) -> Result<bool, String> {
         let Real::Scope(scope, within) = &mut self.real else {
             unreachable!("only for scopes");
         };
@@ -349,12 +342,12 @@ impl Sleeper {
                     return Err("a scope is over early".to_owned());
                 }
                 Poll::Ready(Ok(())) => unreachable!("the future within never ends"),
-                Poll::Ready(Err(Elapsed { .. })) => return Ok(After::IsOver),
+                Poll::Ready(Err(Elapsed { .. })) => return Ok(true),
                 Poll::Pending if self.waiter.forget_wakes(which) > 0 => {}
                 Poll::Pending if must => return Err("a scope goes on after its end".to_owned()),
                 Poll::Pending => {
                     self.model.polled(false);
-                    return Ok(After::Stays);
+                    return Ok(false);
                 }
             }
         }
@@ -478,16 +471,12 @@ impl Sleeper {
 
     /// How many timers it has in its timer, and in that of the timeouts within.
     pub(crate) fn armed(&self, now: Now) -> (Armed, Armed) {
-        let own = self.model.armed(now);
-        let within = match self.real {
-            Real::Scope(..) if self.model.is_armed => (0, 1),
-            _ => (0, 0),
-        };
-        let own = match self.real {
-            Real::Scope(..) if self.model.due <= now.at => (0, own.1),
-            _ => own,
-        };
-        (own, within)
+        let (least, most) = self.model.armed(now);
+        if !matches!(self.real, Real::Scope(..)) {
+            return ((least, most), (0, 0));
+        }
+        let least = if self.model.due > now.at { least } else { 0 };
+        ((least, most), (0, self.model.is_armed.into()))
     }
 
     /// When it makes time run, if it does: at the latest up to this line of the grid.

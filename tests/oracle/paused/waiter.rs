@@ -80,8 +80,8 @@ impl Waiter {
         polled
     }
 
-    /// Polls when the budget is used up, which leaves it pending and wakes it. Returns the waker that
-    /// was used. Which one counts is open until the next poll.
+    /// Polls when the budget is used up, which leaves it pending and wakes it. Returns the waker
+    /// that was used. Which one counts is open until the next poll.
     pub(crate) fn poll_spent<R>(
         &mut self,
         poll: impl FnOnce(&mut Context<'_>) -> Poll<R>,

@@ -13,7 +13,7 @@ use super::clock::{Clock, FAR, MS, START, Ticks, after, line_until};
 use super::deadlines::{End, Timed, ask_dropped};
 use super::delay_maps::Delayed;
 use super::program::{Nth, Op, Program, duration};
-use super::sleepers::{After, Now, On, Sleeper};
+use super::sleepers::{Now, On, Sleeper};
 use crate::same;
 
 struct Made {
@@ -228,9 +228,8 @@ impl World {
 
     fn poll_sleeper(&mut self, number: usize, waker: usize) -> Result<(), String> {
         let now = self.now();
-        match self.sleepers[number].poll(waker, now, self.clock)? {
-            After::Stays => {}
-            After::IsOver => drop(self.sleepers.swap_remove(number)),
+        if self.sleepers[number].poll(waker, now, self.clock)? {
+            drop(self.sleepers.swap_remove(number));
         }
         Ok(())
     }

@@ -1,8 +1,5 @@
 //! How time passes in a program, and how a program ends.
 
-use std::future::Future;
-use std::pin::pin;
-use std::task::{Context, Waker};
 use std::thread;
 
 use tickwheel::Duration;
@@ -11,6 +8,8 @@ use tokio::sync::oneshot;
 use super::super::clock::{At, MS, line_from, line_until};
 use super::super::program::{Ending, Op, duration};
 use super::World;
+use crate::paused_clock::move_the_clock_only;
+use crate::same;
 
 /// A program whose moment of real time took longer than this says nothing.
 const TOO_LONG: Duration = Duration::from_millis(40);
@@ -23,29 +22,23 @@ impl World {
         match *op {
             Op::Advance(by) => {
                 tokio::time::advance(duration(by)).await;
-                let now = self.clock.now();
-                if now != before + by * 1_000 {
-                    return Err(format!("the clock was advanced by {} ns", now - before));
-                }
+                same("advance", self.clock.now(), before + by * 1_000)?;
                 self.has_turned();
                 self.check(None)?;
                 self.unseen = 0;
-                Ok(None)
             }
             Op::AdvanceUnseen(by, operations) => {
-                let advance = pin!(tokio::time::advance(duration(by)));
-                let _ = advance.poll(&mut Context::from_waker(Waker::noop()));
+                move_the_clock_only(duration(by));
                 self.unseen = operations;
-                Ok(None)
             }
             Op::RunFor(by) => {
                 self.run_for(by * 1_000).await?;
-                Ok(ran_from)
+                return Ok(ran_from);
             }
             Op::Idle => {
                 self.settle().await;
                 self.idle().await?;
-                Ok(ran_from)
+                return Ok(ran_from);
             }
             Op::Resume(millis) => {
                 self.settle().await;
@@ -55,16 +48,14 @@ impl World {
                 tokio::time::pause();
                 self.is_void = started.elapsed() > TOO_LONG;
                 self.unseen = 0;
-                Ok(None)
             }
-            _ => {
-                if let Op::DropTimer(timer) = *op {
-                    let number = usize::from(timer) % self.timers.len();
-                    self.timers[number].timer = None;
-                }
-                Ok(None)
+            Op::DropTimer(timer) => {
+                let number = usize::from(timer) % self.timers.len();
+                self.timers[number].timer = None;
             }
+            _ => {}
         }
+        Ok(None)
     }
 
     /// Lets time run by itself. Where it stops says that nothing has pulled it further.
@@ -73,24 +64,18 @@ impl World {
         tokio::time::sleep(Duration::from_nanos(by)).await;
         self.unseen = 0;
         let lines = line_from(before + by) - line_until(before);
-        let now = self.clock.now();
-        if now != before + lines * MS {
-            return Err(format!(
-                "time ran by {} ns, not by {lines} ms",
-                now - before
-            ));
-        }
-        Ok(())
+        same(
+            "time that ran by itself",
+            self.clock.now(),
+            before + lines * MS,
+        )
     }
 
     /// Leaves the runtime idle until a plain thread has slept. Time runs through what is armed, and
     /// no further. Where nothing is, it stands.
     async fn idle(&mut self) -> Result<(), String> {
         let now = self.now();
-        let sleepers = self
-            .sleepers
-            .iter()
-            .filter_map(|sleeper| sleeper.runs_to(now));
+        let sleepers = self.sleepers.iter().filter_map(|one| one.runs_to(now));
         let deadlines = self.deadlines.iter().filter_map(|timed| timed.runs_to(now));
         let armed: Vec<_> = sleepers
             .chain(deadlines)
@@ -138,16 +123,14 @@ impl World {
         self.delayed.drop_stream();
         self.settle().await;
         self.check(None)?;
-        for made in &self.timers {
-            let pending = made
-                .timer
-                .as_ref()
-                .map_or(0, |timer| timer.metrics().pending);
-            if pending > 0 {
-                return Err(format!("{pending} are pending, and nothing is left"));
-            }
-        }
+        self.nothing_is_armed()?;
         self.idle().await
+    }
+
+    pub(super) fn nothing_is_armed(&self) -> Result<(), String> {
+        let timers = self.timers.iter().filter_map(|made| made.timer.as_ref());
+        let pending = timers.map(|timer| timer.metrics().pending);
+        same("pending of all timers, at the end", pending.sum(), 0)
     }
 
     /// Everything is cancelled while it is pending and waited for. Then time stands.
