@@ -48,14 +48,9 @@ pub(crate) fn epoch(handle: &Handle, is_driven_here: bool) -> Instant {
     // The time driver may work meanwhile, and once more because this has disturbed it.
     const TRIES: usize = 4;
     let mut sleep = pin!(sleep_until(now));
-    let shows_grid = |mut sleep: Pin<&mut Sleep>| {
-        sleep.as_mut().reset(long_before(now));
-        sleep.is_elapsed()
-    };
     // A reset may panic at the moment at which the runtime ends.
     let found = catch_unwind(AssertUnwindSafe(|| {
-        let tries = if shows_grid(sleep.as_mut()) { TRIES } else { 0 };
-        (0..tries).find_map(|_| find(sleep.as_mut(), now))
+        (0..TRIES).find_map(|_| find(sleep.as_mut(), now))
     }));
     found.ok().flatten().unwrap_or(now)
 }
@@ -71,13 +66,9 @@ fn find(mut sleep: Pin<&mut Sleep>, now: Instant) -> Option<Instant> {
         sleep.as_mut().reset(deadline);
         sleep.is_elapsed()
     };
-    // Search back in doubling steps, from a deadline ahead to one that has elapsed.
-    let mut elapsed = now;
-    let mut ahead = now + MILLISECOND;
-    let mut step = MILLISECOND;
-    while !has_elapsed(elapsed) {
-        (elapsed, ahead) = (elapsed.checked_sub(step)?, elapsed);
-        step *= 2;
+    let (mut elapsed, mut ahead) = (long_before(now), now + MILLISECOND);
+    if !has_elapsed(elapsed) {
+        return None;
     }
     while ahead - elapsed > Duration::from_nanos(1) {
         let middle = elapsed + (ahead - elapsed) / 2;

@@ -45,7 +45,7 @@
 
 use std::time::Duration;
 
-use crate::clock::tick::{AtomicTick, Moment, Tick, TickLength};
+use crate::clock::tick::{AtomicTick, Moment, Tick, TickLength, to_nanos};
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 
 /// A stall is longer than this and a tick, because the last progress of a turn is known to a tick.
@@ -62,7 +62,7 @@ pub(crate) struct Stalls {
     /// thread that holds the alarm's lock while there is none.
     waits_since: AtomicTick,
     /// Stalls that have moved a deadline that may still be pending, in their order.
-    recent: Mutex<Vec<Stall>>,
+    pub(super) recent: Mutex<Vec<Stall>>,
     /// When the last stall that gave a grace ended.
     last_end: AtomicU64,
     count: AtomicU64,
@@ -122,8 +122,8 @@ impl Stalls {
     fn note(&self, stall: Stall) {
         // Relaxed: counts on which nothing depends.
         self.count.fetch_add(1, Ordering::Relaxed);
-        let nanos = u64::try_from(stall.length.as_nanos()).unwrap_or(u64::MAX);
-        self.total.fetch_add(nanos, Ordering::Relaxed);
+        self.total
+            .fetch_add(to_nanos(stall.length), Ordering::Relaxed);
         if !self.has_grace {
             return;
         }
@@ -139,11 +139,6 @@ impl Stalls {
     #[inline]
     pub(crate) fn last_end(&self) -> Moment {
         Moment::from_bits(self.last_end.load(Ordering::Acquire))
-    }
-
-    #[cfg(test)]
-    pub(crate) fn kept(&self) -> usize {
-        lock(&self.recent).len()
     }
 
     pub(crate) fn count(&self) -> u64 {
@@ -189,7 +184,7 @@ impl Stalls {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Stall {
+pub(super) struct Stall {
     /// Since when something waited. A timer linked at an earlier tick was due before.
     from: Tick,
     end: Moment,

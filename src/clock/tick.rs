@@ -167,19 +167,10 @@ impl TickLength {
     }
 }
 
-const NANOS_PER_SECOND: u64 = 1_000_000_000;
-
 /// A duration in nanoseconds. `u64::MAX` stands for `Duration::MAX`.
 #[inline]
 pub(crate) fn to_nanos(duration: Duration) -> u64 {
-    /// Every duration with fewer seconds fits.
-    const SECONDS: u64 = u64::MAX / NANOS_PER_SECOND;
-    match duration.as_secs() {
-        seconds if seconds < SECONDS => {
-            seconds * NANOS_PER_SECOND + u64::from(duration.subsec_nanos())
-        }
-        _ => u64::MAX,
-    }
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// The inverse of `to_nanos`.
