@@ -77,6 +77,15 @@ impl Clock {
         self.moment(self.now_instant())
     }
 
+    /// Like `now`, for a thread that may read another clock: the epoch there.
+    pub(crate) fn now_or_epoch(&self) -> Moment {
+        if self.is_read_here() {
+            self.now()
+        } else {
+            Moment::EPOCH
+        }
+    }
+
     #[inline]
     pub(crate) fn now_instant(&self) -> Instant {
         if self.is_pausable() && is_context_alive() {
@@ -161,14 +170,6 @@ impl Clock {
 
     pub(crate) fn start_of(&self, tick: Tick) -> Instant {
         self.instant(self.tick.start_of(tick))
-    }
-
-    /// Whether an instant comes no later than the start of `tick`.
-    #[inline]
-    pub(crate) fn is_by(&self, instant: Instant, tick: Tick) -> bool {
-        let distance = self.tick.start_of(tick).since(Moment::EPOCH);
-        let start = self.epoch.checked_add(distance);
-        start.is_some_and(|start| instant <= start)
     }
 
     /// The last tick that any clock reaches.

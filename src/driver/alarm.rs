@@ -52,41 +52,37 @@ pub(crate) trait Alarm: Send {
     fn at(&self) -> Tick;
 
     /// Sets it for the start of a tick, or unsets it for `NEVER`.
-    fn set(&mut self, tick: Tick, place: Place) -> SetOutcome;
+    fn set(&mut self, tick: Tick) -> SetOutcome;
 
-    /// Sets it to fire next after `now`. Also returns the first tick for which that is in time.
-    fn set_next_round(&mut self, now: Tick) -> (SetOutcome, Tick);
+    /// Sets it to fire next after `now`, which the calling thread has just read. Then `at` is the
+    /// first tick for which that is in time.
+    fn set_next_round(&mut self, now: Tick) -> SetOutcome {
+        self.set(now)
+    }
 
     /// Notes that it has fired. Returns the moment that has come, where the clock of the calling
-    /// thread may be behind it.
-    fn note_fired(&mut self) -> Moment;
+    /// thread does not tell.
+    fn note_fired(&mut self) -> Moment {
+        Moment::EPOCH
+    }
 
-    fn has_ended(&mut self) -> bool {
+    /// Whether only the alarm's task can set it, and not the calling thread.
+    fn needs_task(&self) -> bool {
         false
     }
 
-    fn time_driver_ended(&self) -> Option<Moment> {
+    /// When the time driver has ended, once the timer is to learn of that.
+    fn ended(&mut self) -> Option<Moment> {
         None
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// Within the time driver, or in a task of the runtime.
-    Runtime,
-    /// Any other thread.
-    Any,
-}
-
-#[derive(Debug, PartialEq, Eq)]
 pub(crate) enum SetOutcome {
     Done,
-    /// The start of this tick has already passed.
-    Passed(Tick),
+    /// The start of the tick has already passed.
+    Passed,
     Ended,
-    /// Only the alarm's task can set it. Wake it under no lock: it leaves what it cannot do at once
-    /// to the thread that holds the lock.
-    NeedsTask,
 }
 
 pub(crate) struct AlarmLock {
@@ -178,20 +174,20 @@ impl LockedAlarm<'_> {
         Some(std::mem::take(&mut self.state.wakers))
     }
 
-    /// Ends a turn that has set the alarm. Returns the buffer if one more turn is to be made.
-    pub(crate) fn end_turn(&mut self, wakers: Vec<Waker>) -> Option<Vec<Waker>> {
+    /// Ends a turn that has set the alarm. `false` if one more turn is to be made first.
+    pub(crate) fn end_turn(&mut self, wakers: &mut Vec<Waker>) -> bool {
         if self.state.turn == Turn::IsMadeAndOneMore {
             self.state.turn = Turn::IsMade;
-            return Some(wakers);
+            return false;
         }
         self.state.turn = Turn::None;
-        self.state.wakers = wakers;
-        None
+        self.state.wakers = std::mem::take(wakers);
+        true
     }
 
     pub(crate) fn alive(&mut self) -> Option<&mut dyn Alarm> {
         let alarm = self.state.alarm.as_deref_mut()?;
-        (!alarm.has_ended()).then_some(alarm)
+        alarm.ended().is_none().then_some(alarm)
     }
 
     /// Whether a turn is being made, which will set the alarm.

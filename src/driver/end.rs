@@ -19,29 +19,25 @@
 //! Invariant: a wait that is registered when the driver closes is woken. Both take the lock of the
 //! list, and the clock has ended before the driver takes it. So a later wait finds the clock ended.
 
-use std::future::{Future, pending};
+use std::future::pending;
 use std::panic::resume_unwind;
-use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Wake, Waker};
+use std::task::{Poll, Waker};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use slab::Slab;
-use tokio::time::{Instant, Sleep};
 
 use super::Driver;
-use crate::runtime::coop::unconstrained;
 use crate::runtime::{Handle, RuntimeFlavor};
-use crate::sync::{lock, thread_token};
+use crate::sync::lock;
 
 const A_WHILE: Duration = Duration::from_millis(100);
 
 /// Only builds with this flag have the alternative timer.
 const MAY_BE_ALTERNATIVE: bool = cfg!(tokio_unstable);
 
-fn may_be_alternative(runtime: &Handle) -> bool {
+pub(super) fn may_be_alternative(runtime: &Handle) -> bool {
     MAY_BE_ALTERNATIVE && runtime.runtime_flavor() != RuntimeFlavor::CurrentThread
 }
 
@@ -87,44 +83,20 @@ pub(super) enum Linger {
     Not,
     /// The time driver has not ended yet.
     Later,
-    Began(Arc<AtomicBool>),
+    Until(Instant),
 }
 
 impl Linger {
-    /// `sleep` is unused, and set for a future instant; `past` is before the runtime was built.
-    pub(super) fn of(runtime: &Handle, mut sleep: Pin<&mut Sleep>, past: Instant) -> Linger {
-        if !may_be_alternative(runtime) {
-            return Linger::Not;
-        }
-        // The usual timer fires within the reset. The alternative one fires when its worker comes
-        // round next: maybe at once, but on the worker's thread.
-        let woken = Arc::new(WokenHere {
-            thread: thread_token(),
-            is_woken: AtomicBool::new(false),
-        });
-        let waker = Waker::from(woken.clone());
-        let polled = unconstrained(sleep.as_mut());
-        let _ = pin!(polled).poll(&mut Context::from_waker(&waker));
-        sleep.reset(past);
-        if woken.is_woken.load(Ordering::Relaxed) {
-            Linger::Not
-        } else {
-            Linger::Later
-        }
-    }
-
     /// Whether it is over, or wakes `waker` later. Call this once the time driver has ended.
     pub(super) fn is_over(&mut self, waker: &Waker) -> bool {
         match self {
             Linger::Not => true,
-            // Acquire: pairs with the Release of the waiting thread.
-            Linger::Began(is_over) => is_over.load(Ordering::Acquire),
+            Linger::Until(end) => *end <= Instant::now(),
             Linger::Later => {
-                let (over, waker) = (Arc::new(AtomicBool::new(false)), waker.clone());
-                *self = Linger::Began(over.clone());
+                *self = Linger::Until(Instant::now() + A_WHILE);
+                let waker = waker.clone();
                 let wait = move || {
                     thread::sleep(A_WHILE);
-                    over.store(true, Ordering::Release);
                     waker.wake();
                 };
                 let thread = thread::Builder::new().name("tickwheel-end".to_owned());
@@ -135,71 +107,51 @@ impl Linger {
     }
 }
 
-struct WokenHere {
-    thread: u64,
-    is_woken: AtomicBool,
-}
-
-impl Wake for WokenHere {
-    fn wake(self: Arc<Self>) {
-        if self.thread == thread_token() {
-            // Relaxed: the same thread reads it.
-            self.is_woken.store(true, Ordering::Relaxed);
-        }
-    }
-}
-
 /// A place in the driver's list of waits, vacated on drop.
 pub(crate) struct Watch {
     driver: Arc<Driver>,
-    key: Option<usize>,
+    key: usize,
 }
 
 impl Watch {
     pub(crate) fn new(driver: &Arc<Driver>) -> Watch {
+        let key = lock(&driver.waits).insert(Waker::noop().clone());
         Watch {
             driver: driver.clone(),
-            key: None,
+            key,
         }
     }
 
     /// Ready once the runtime has ended. Until then `waker` is registered.
     pub(crate) fn poll_end(&mut self, waker: &Waker) -> Poll<()> {
-        let clone = waker.clone();
+        let mut waker = waker.clone();
         let mut waits = lock(&self.driver.waits);
-        if self.driver.clock.has_ended() {
-            drop(waits);
-            return Poll::Ready(());
-        }
-        let replaced = match self.key.and_then(|key| waits.get_mut(key)) {
-            Some(registered) => Some(std::mem::replace(registered, clone)),
-            None => {
-                self.key = Some(waits.insert(clone));
-                None
+        match waits.get_mut(self.key) {
+            Some(registered) if !self.driver.clock.has_ended() => {
+                std::mem::swap(registered, &mut waker);
+                // The former one is dropped after the lock.
+                Poll::Pending
             }
-        };
-        drop(waits);
-        drop(replaced);
-        Poll::Pending
+            _ => Poll::Ready(()),
+        }
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        let Some(key) = self.key else { return };
         let mut waits = lock(&self.driver.waits);
-        let waker = waits.try_remove(key);
+        let _waker = waits.try_remove(self.key);
         if waits.is_empty() {
             *waits = Slab::new();
         }
         drop(waits);
-        drop(waker);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
 
     use super::*;
     use crate::Timer;

@@ -4,10 +4,10 @@
 //!
 //! ```text
 //! the alarm fires, in tokio's time driver or on the alarm's own thread
-//!   Driver::handle_alarm           mod            reads the clock before any shard
+//!   Driver::turn                   mod            reads the clock before any shard
 //!     LockedAlarm::begin_turn      alarm          this thread makes the turn, or leaves it to the
 //!                                                 thread that makes one
-//!     Alarm::has_ended             tokio_alarm    if the runtime has, closes the shards instead
+//!     Alarm::ended                 tokio_alarm    if the runtime has, closes the shards instead
 //!     Stalls::turn_begins          clock          notes a stall, if the driver comes late by one
 //!     Driver::fire_due             mod            each shard, until none has more than a batch:
 //!       Shard::fire_batch          shard            locks it
@@ -21,12 +21,15 @@
 //! a thread arms something for earlier than the next expiry of its shard
 //!   Shard::notify_driver           shard
 //!     Driver::request_turn         mod            done, if the alarm is set early enough
-//!       Driver::note_wait          mod            what is overdue keeps waiting
-//!       Alarm::set                 tokio_alarm
+//!       Driver::set_alarm          mod            left to the thread that holds the alarm's lock,
+//!                                                 to a turn, or to the alarm's task
+//!         Driver::note_wait        mod            what is overdue keeps waiting
+//!         Alarm::set               tokio_alarm
 //!
 //! a thread disarms the earliest timer of a shard, on a clock that can be paused
 //!   Shard::notify_driver           shard
-//!     Driver::request_turn         mod            wakes the alarm's task, which sets the alarm
+//!     Driver::request_turn         mod            wakes the alarm's task
+//!       Driver::set_alarm          mod            in that task
 //! ```
 //!
 //! There is no driver task, so no task and no queue stands between a due and its timer. The waker
@@ -35,9 +38,10 @@
 //! [thread](thread_alarm). No thread waits for another one that sets the alarm: it leaves its
 //! request to that thread (see [`alarm`]).
 //!
-//! Turns happen only where tokio would run wakers: within tokio's time driver, or on the alarm's
-//! own thread. So a blocking waker holds up no more than it would with tokio. A thread that arms
-//! never turns, but one that finds the runtime ended wakes the waiting tasks.
+//! Turns happen only where tokio would run wakers: within tokio's time driver, on the alarm's own
+//! thread, or in the alarm's task, if that finds a tick that the time driver has passed. So a
+//! blocking waker holds up no more than it would with tokio. A thread that arms never turns, but
+//! one that finds the runtime ended wakes the waiting tasks.
 //!
 //! Invariants:
 //!
@@ -79,9 +83,9 @@ use crate::clock::next_check::NextCheck;
 use crate::clock::tick::{Moment, Tick};
 use crate::report::Reporter;
 use crate::runtime::Handle;
-use crate::shard::{ExpiryChange, MissedTick, Shard, TurnRequests};
+use crate::shard::{ExpiryChange, MissedTick, NextExpiry, Shard, TurnRequests};
 use crate::sync::lock;
-use alarm::{AlarmLock, LockedAlarm, Place, SetOutcome};
+use alarm::{AlarmLock, LockedAlarm, SetOutcome};
 pub(crate) use end::{Life, Watch, on_a_plain_thread};
 use thread_alarm::ThreadAlarm;
 use tokio_alarm::TokioAlarm;
@@ -102,11 +106,14 @@ pub(crate) struct Driver {
 }
 
 /// Why a thread outside a turn sets the alarm.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Request {
-    Earlier(Tick),
-    /// The expiries may have changed, earlier or later.
-    Changed(Place),
+#[derive(Clone, Copy, Debug)]
+enum Request<'a> {
+    /// This expiry was lowered.
+    Earlier(&'a NextExpiry),
+    /// Expiries may have changed, earlier or later.
+    Changed,
+    /// Like `Changed`, in the alarm's task.
+    InTask,
 }
 
 impl Driver {
@@ -126,13 +133,12 @@ impl Driver {
     /// Begins to drive these shards on the runtime of `handle`. Call this in its context.
     pub(crate) fn begin(self: &Arc<Self>, shards: &[Arc<Shard>], handle: &Handle, life: Life) {
         let (clock, driver) = (self.clock.clone(), Arc::downgrade(self));
-        let alarm = match life {
+        self.begin_with(shards, || match life {
             Life::Alive => TokioAlarm::new(clock, driver, handle),
             Life::Ends => Some(TokioAlarm::of_ending(clock, driver)),
             Life::Ended => None,
-        };
-        self.begin_with(shards, alarm);
-        self.set_alarm(Request::Changed(Place::Any));
+        });
+        self.set_alarm(Request::Changed);
     }
 
     pub(crate) fn begin_on_thread(
@@ -147,16 +153,24 @@ impl Driver {
         };
         // The thread keeps the driver, so neither ever ends.
         let alarm = ThreadAlarm::start(name, left, move || driver.handle_alarm())?;
-        self.begin_with(shards, Some(alarm));
+        self.begin_with(shards, || Some(alarm));
         Ok(())
     }
 
-    fn begin_with(&self, shards: &[Arc<Shard>], alarm: Option<impl alarm::Alarm + 'static>) {
+    fn begin_with<A: alarm::Alarm + 'static>(
+        &self,
+        shards: &[Arc<Shard>],
+        make: impl FnOnce() -> Option<A>,
+    ) {
         let weak = shards.iter().map(Arc::downgrade).collect();
         let _ = self.shards.set(weak);
-        match alarm {
-            Some(alarm) => self.alarm.lock().state.alarm = Some(Box::new(alarm)),
-            None => self.close(None),
+        let mut locked = self.alarm.lock();
+        match make() {
+            Some(alarm) => locked.state.alarm = Some(Box::new(alarm)),
+            None => {
+                drop(locked);
+                self.close(None);
+            }
         }
     }
 
@@ -186,29 +200,24 @@ impl Driver {
         }
     }
 
-    /// Runs when the alarm has fired. Turns until the alarm is set for a future tick.
+    /// Runs when the alarm has fired.
     fn handle_alarm(&self) {
         // Relaxed: a count on which nothing depends.
         self.wake_ups.fetch_add(1, Ordering::Relaxed);
-        // The root future of a runtime may have entered another one. Then this thread
-        // reads another clock, and only the alarm tells what the clock has come to.
-        let read = |has_come: Moment| match self.clock.is_read_here() {
-            true => has_come.max(self.clock.now()),
-            false => has_come,
+        self.turn();
+    }
+
+    /// Turns until the alarm is set for a future tick.
+    fn turn(&self) {
+        let mut now = self.clock.now_or_epoch();
+        let Some(mut locked) = self.alarm.try_lock() else {
+            return;
         };
-        let (mut now, mut buffer) = (Moment::EPOCH, None);
+        let Some(mut wakers) = locked.begin_turn() else {
+            return;
+        };
+        let mut shards: Vec<_>;
         loop {
-            now = read(now);
-            let locked = match buffer {
-                Some(_) => Some(self.alarm.lock()),
-                None => self.alarm.try_lock(),
-            };
-            let Some(mut locked) = locked else {
-                return;
-            };
-            let Some(mut wakers) = buffer.take().or_else(|| locked.begin_turn()) else {
-                return;
-            };
             let Some(alarm) = locked.alive() else {
                 return self.end(locked, true);
             };
@@ -222,29 +231,24 @@ impl Driver {
             drop(locked);
             self.report(stall);
 
-            let shards: Vec<_> = self.shards().collect();
-            now = self.fire_due(&shards, now, waited_since, &mut wakers, read);
+            shards = self.shards().collect();
+            now = self.fire_due(&shards, now, waited_since, &mut wakers);
 
-            let mut locked = self.alarm.lock();
+            locked = self.alarm.lock();
             let next = self.next_check.begin(|| earliest_expiry(&shards));
             self.clock.stalls().turn_ends(next, now);
             locked.state.turn_set_for = next;
-            let set = self.set_for(&mut locked, next, Place::Runtime);
-            if set == SetOutcome::Ended {
-                return self.end(locked, true);
+            match self.set_for(&mut locked, next) {
+                SetOutcome::Ended => return self.end(locked, true),
+                SetOutcome::Passed => now = now.max(self.clock.tick().start_of(next)),
+                SetOutcome::Done if locked.end_turn(&mut wakers) => break,
+                SetOutcome::Done => {}
             }
-            buffer = match set {
-                SetOutcome::Passed(tick) => {
-                    now = now.max(self.clock.tick().start_of(tick));
-                    Some(wakers)
-                }
-                _ => locked.end_turn(wakers),
-            };
-            drop(locked);
-            self.set_alarm_as_asked(now);
-            if buffer.is_none() {
-                return;
-            }
+            now = now.max(self.clock.now_or_epoch());
+        }
+        drop(locked);
+        if self.alarm.is_asked_again() {
+            self.set_alarm(Request::Changed);
         }
     }
 
@@ -256,7 +260,6 @@ impl Driver {
         mut now: Moment,
         waited_since: Tick,
         wakers: &mut Vec<Waker>,
-        read: impl Fn(Moment) -> Moment,
     ) -> Moment {
         let present = self.clock.tick().current(now);
         loop {
@@ -266,7 +269,7 @@ impl Driver {
                 is_finished &= next.is_some();
                 self.reporter.wake_all(wakers);
                 // A waker may have taken its time.
-                now = read(now);
+                now = now.max(self.clock.now_or_epoch());
                 self.report(self.note_progress(now));
             }
             if is_finished {
@@ -275,95 +278,91 @@ impl Driver {
         }
     }
 
-    /// Sets the alarm outside of a turn. Returns a tick for which that was too late.
-    fn set_alarm(&self, request: Request) -> Option<MissedTick> {
+    /// Sets the alarm outside of a turn, unless the thread that holds its lock does. Returns a tick
+    /// for which that was too late.
+    fn set_alarm(&self, mut request: Request<'_>) -> Option<MissedTick> {
         // Before the lock: overdue timers have waited since then at most.
-        let now = self.clock.now();
-        let missed = self.try_set_alarm(request, now)?;
-        self.set_alarm_as_asked(now);
-        missed
-    }
-
-    /// Serves the requests that were noted while this thread held the lock of the alarm, which was
-    /// after `since`.
-    fn set_alarm_as_asked(&self, since: Moment) {
-        let again = Request::Changed(Place::Any);
-        while self.alarm.is_asked_again() && self.try_set_alarm(again, since).is_some() {}
-    }
-
-    /// As `set_alarm`. `None` if this is left to the thread that holds the lock of the alarm.
-    fn try_set_alarm(&self, request: Request, now: Moment) -> Option<Option<MissedTick>> {
-        let shards: Vec<_> = match request {
-            Request::Earlier(_) if !self.clock.is_pausable() => Vec::new(),
-            _ => self.shards().collect(),
-        };
-        let locked = self.alarm.try_lock()?;
-        Some(self.set_locked_alarm(locked, request, now, &shards))
+        let now = self.clock.now_or_epoch();
+        let mut missed = None;
+        loop {
+            // The last reference to a shard is dropped after the lock.
+            let shards: Vec<_> = match request {
+                Request::Earlier(_) => Vec::new(),
+                Request::Changed | Request::InTask => self.shards().collect(),
+            };
+            let Some(locked) = self.alarm.try_lock() else {
+                return missed;
+            };
+            missed = missed.or(self.set_locked_alarm(locked, request, now, &shards));
+            if !self.alarm.is_asked_again() {
+                return missed;
+            }
+            request = Request::Changed;
+        }
     }
 
     fn set_locked_alarm(
         &self,
         mut locked: LockedAlarm<'_>,
-        request: Request,
+        request: Request<'_>,
         now: Moment,
         shards: &[Arc<Shard>],
     ) -> Option<MissedTick> {
         locked.state.alarm.as_ref()?;
-        if locked.alive().is_none() {
+        let is_in_task = matches!(request, Request::InTask);
+        let Some(alarm) = locked.alive() else {
             self.end(locked, false);
+            return None;
+        };
+        if !is_in_task && alarm.needs_task() {
+            drop(locked);
+            self.wake_alarm_task();
             return None;
         }
         if locked.is_turning() {
             return None;
         }
-        let before = self.next_check.tick();
         let tick = match request {
-            // A lowered expiry may be disarmed since, and would pull virtual time along.
-            Request::Earlier(tick) if !self.clock.is_pausable() => tick.min(before),
-            _ => self.next_check.begin(|| earliest_expiry(shards)),
-        };
-        let place = match request {
-            Request::Changed(place) => place,
-            Request::Earlier(_) if tick == before => {
-                self.next_check.at(tick);
-                return None;
+            Request::Earlier(expiry) => {
+                // It may be deferred since it was lowered, and would pull virtual time along.
+                let tick = expiry.tick();
+                (tick < self.next_check.tick()).then_some(tick)?
             }
-            Request::Earlier(_) => Place::Any,
+            Request::Changed | Request::InTask => self.next_check.begin(|| earliest_expiry(shards)),
         };
         let stall = self.note_wait(&mut locked, tick, now);
-        let mut set = self.set_for(&mut locked, tick, place);
-        let mut passed = None;
-        while let SetOutcome::Passed(tick) = set {
-            if !self.clock.is_read_here() {
-                // This thread cannot tell when the time driver comes round next.
-                set = SetOutcome::NeedsTask;
-                break;
-            }
-            let present = self.clock.current_tick();
-            let next;
-            (set, next) = locked.state.alarm.as_mut()?.set_next_round(present);
-            self.next_check.at(next);
-            // It comes too late for the present tick too.
-            passed = passed.max(Some(if next > present { present } else { tick }));
+        let mut set = self.set_for(&mut locked, tick);
+        if is_in_task && set == SetOutcome::Passed {
+            // The clock of this thread may not tell when the time driver comes round next.
+            drop(locked);
+            self.report(stall);
+            self.turn();
+            return None;
         }
-        let comes_at = locked.state.alarm.as_ref()?.at();
+        let mut passed = None;
+        while set == SetOutcome::Passed {
+            let present = self.clock.current_tick();
+            let alarm = locked.state.alarm.as_mut()?;
+            set = alarm.set_next_round(present);
+            let comes_at = alarm.at();
+            self.next_check.at(comes_at);
+            // It comes too late for the present tick too.
+            let up_to = if comes_at > present { present } else { tick };
+            passed = passed.max(Some((up_to, comes_at)));
+        }
         match set {
             SetOutcome::Ended => self.end(locked, false),
-            SetOutcome::NeedsTask => {
-                drop(locked);
-                self.wake_alarm_task();
-            }
-            SetOutcome::Done | SetOutcome::Passed(_) => drop(locked),
+            SetOutcome::Done | SetOutcome::Passed => drop(locked),
         }
         self.report(stall);
-        passed.map(|up_to| MissedTick { up_to, comes_at })
+        passed.map(|(up_to, comes_at)| MissedTick { up_to, comes_at })
     }
 
     /// Sets the alarm for a tick at which the driver reads the next expiries, or for `NEVER`.
-    fn set_for(&self, locked: &mut LockedAlarm<'_>, tick: Tick, place: Place) -> SetOutcome {
+    fn set_for(&self, locked: &mut LockedAlarm<'_>, tick: Tick) -> SetOutcome {
         self.next_check.at(tick);
         match &mut locked.state.alarm {
-            Some(alarm) => alarm.set(tick, place),
+            Some(alarm) => alarm.set(tick),
             None => SetOutcome::Ended,
         }
     }
@@ -373,14 +372,6 @@ impl Driver {
     fn note_wait(&self, locked: &mut LockedAlarm<'_>, tick: Tick, now: Moment) -> Option<Duration> {
         let present = self.clock.tick().current(now);
         let stalls = self.clock.stalls();
-        if !self.clock.is_read_here() {
-            // Another clock shows no stall of this one.
-            if tick < stalls.waits_since() {
-                locked.state.turn_set_for = tick;
-                stalls.wait_from(tick);
-            }
-            return None;
-        }
         let is_late = stalls.waits_since() <= present;
         if is_late && tick <= present {
             return None;
@@ -419,9 +410,9 @@ impl Driver {
         if !is_turn && locked.leave_to_turn() {
             return;
         }
-        let alarm = locked.state.alarm.take();
+        let mut alarm = locked.state.alarm.take();
         drop(locked);
-        self.close(alarm.as_ref().and_then(|alarm| alarm.time_driver_ended()));
+        self.close(alarm.as_mut().and_then(|alarm| alarm.ended()));
         // Under no lock: the last reference to a runtime drops its remains.
         drop(alarm);
     }
@@ -451,10 +442,10 @@ fn earliest_expiry(shards: &[Arc<Shard>]) -> Tick {
 }
 
 impl TurnRequests for Driver {
-    fn request_turn(&self, change: ExpiryChange) -> Option<MissedTick> {
+    fn request_turn(&self, change: ExpiryChange, expiry: &NextExpiry) -> Option<MissedTick> {
         match change {
             ExpiryChange::Earlier(tick) if !self.next_check.comes_by(tick) => {
-                self.set_alarm(Request::Earlier(tick))
+                self.set_alarm(Request::Earlier(expiry))
             }
             ExpiryChange::Deferred => {
                 // The task runs before the runtime is idle, and so before its time runs.
@@ -490,8 +481,9 @@ mod tests {
         let clock = Clock::new(Some(&runtime), tick, Instant::now(), true);
         let driver = Arc::new(Driver::new(Arc::new(clock), Reporter::default()));
         driver.begin(&[], &runtime, Life::Alive);
-        driver.request_turn(ExpiryChange::Deferred);
-        driver.request_turn(ExpiryChange::Earlier(Tick::new(10)));
+        let expiry = NextExpiry::new(Tick::NEVER);
+        driver.request_turn(ExpiryChange::Deferred, &expiry);
+        driver.request_turn(ExpiryChange::Earlier(Tick::new(10)), &expiry);
         sleep(Duration::from_millis(20)).await;
         assert_eq!(driver.wake_ups(), 0);
     }
@@ -507,17 +499,13 @@ mod tests {
             self.at
         }
 
-        fn set(&mut self, tick: Tick, _: Place) -> SetOutcome {
+        fn set(&mut self, tick: Tick) -> SetOutcome {
             self.at = tick;
             self.first.take().map_or(SetOutcome::Done, |first| first())
         }
 
-        fn set_next_round(&mut self, now: Tick) -> (SetOutcome, Tick) {
-            (SetOutcome::Done, now.next())
-        }
-
-        fn note_fired(&mut self) -> Moment {
-            Moment::EPOCH
+        fn set_next_round(&mut self, now: Tick) -> SetOutcome {
+            self.set(now.next())
         }
     }
 
@@ -532,12 +520,16 @@ mod tests {
             at: Tick::NEVER,
             first: Some(first),
         };
-        driver.begin_with(&[], Some(alarm));
+        driver.begin_with(&[], || Some(alarm));
+    }
+
+    fn set_earlier(driver: &Driver, tick: Tick) -> Option<MissedTick> {
+        driver.request_turn(ExpiryChange::Earlier(tick), &NextExpiry::new(tick))
     }
 
     fn set_for_an_hour(driver: &Driver) -> Option<MissedTick> {
-        let in_an_hour = driver.clock.tick().due(driver.clock.now().after(HOUR));
-        driver.request_turn(ExpiryChange::Earlier(in_an_hour))
+        let in_an_hour = driver.clock.now().after(HOUR);
+        set_earlier(driver, driver.clock.tick().due(in_an_hour))
     }
 
     /// A thread that waited could wait for ever: the alarm may be set under a panic hook that waits
@@ -553,7 +545,7 @@ mod tests {
                         if fires_meanwhile {
                             other.handle_alarm();
                         } else {
-                            other.request_turn(ExpiryChange::Earlier(Tick::FIRST));
+                            set_earlier(&other, Tick::FIRST);
                         }
                     });
                     meanwhile.join().unwrap();
@@ -575,7 +567,7 @@ mod tests {
     fn a_tick_is_missed_if_the_next_round_is_too_late_for_it() {
         let driver = driver();
         let before = driver.clock.current_tick();
-        begin(&driver, || SetOutcome::Passed(Tick::FIRST));
+        begin(&driver, || SetOutcome::Passed);
         let missed = set_for_an_hour(&driver).unwrap();
         assert!(missed.up_to >= before && missed.up_to <= driver.clock.current_tick());
     }
@@ -586,7 +578,7 @@ mod tests {
         let driver = driver();
         let shared = driver.clone();
         begin(&driver, move || {
-            let missed = shared.request_turn(ExpiryChange::Earlier(Tick::FIRST));
+            let missed = set_earlier(&shared, Tick::FIRST);
             assert!(missed.is_none());
             SetOutcome::Done
         });

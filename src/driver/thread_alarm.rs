@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{io, thread};
 
-use super::alarm::{Alarm, Place, SetOutcome};
-use crate::clock::tick::{Moment, Tick};
+use super::alarm::{Alarm, SetOutcome};
+use crate::clock::tick::Tick;
 use crate::sync::{Condvar, Mutex, lock, unpoisoned};
 
 pub(crate) struct ThreadAlarm(Arc<AlarmTick>);
@@ -45,17 +45,9 @@ impl Alarm for ThreadAlarm {
         self.0.get()
     }
 
-    fn set(&mut self, tick: Tick, _: Place) -> SetOutcome {
+    fn set(&mut self, tick: Tick) -> SetOutcome {
         self.0.set(tick);
         SetOutcome::Done
-    }
-
-    fn set_next_round(&mut self, now: Tick) -> (SetOutcome, Tick) {
-        (self.set(now, Place::Any), now)
-    }
-
-    fn note_fired(&mut self) -> Moment {
-        Moment::EPOCH
     }
 }
 

@@ -11,8 +11,8 @@
 //!
 //! The alarm is *attached* while the time driver would wake its waker. Firing detaches it. So does
 //! every reset, because tokio may wake the waker within the reset, on the thread that holds the
-//! alarm's lock, and such a wake is ignored. A poll attaches it again, and is repeated if it wakes
-//! its own thread.
+//! alarm's lock, and such a wake only leaves a mark. So a poll follows each reset. It attaches the
+//! alarm again, and is repeated if it wakes its own thread.
 //!
 //! # The end
 //!
@@ -27,14 +27,14 @@
 //! ```
 //!
 //! The alarm has often elapsed on time, and it is unset while nothing is armed. So a second tokio
-//! sleep, the *end sleep*, lies at the end of time from the start, and is never reset. A time
-//! driver that ends fires all its timers, and so wakes at least one of the two wakers.
+//! sleep, the *end sleep*, lies at the end of time. A time driver that ends fires all its timers,
+//! and so wakes the waker.
 //!
-//! A clock that can be paused would run to the end of time. There the alarm's task stands in for
-//! the end sleep: when it is dropped, it sets the alarm for the end of time. A runtime that shuts
-//! down drops its tasks first, and its clock no longer runs. Before that the alarm shows nothing,
-//! because a thread outside of the runtime reads another clock. The drop alone does not wake the
-//! waits, because other tasks may be dropped after it.
+//! The end sleep is set from the start. But a clock that can be paused would run to it. There it is
+//! set once the alarm's task was dropped: a runtime that shuts down drops its tasks first, and its
+//! clock no longer runs. Before that the alarm shows nothing, because a thread outside of the
+//! runtime reads another clock. The drop alone does not wake the waits, because other tasks may be
+//! dropped after it.
 //!
 //! A reset or a poll may panic at the moment at which the time driver ends. Such a panic is caught,
 //! and counts as the end. A panic hook sees it, and `panic = "abort"` leaves nothing to catch:
@@ -59,8 +59,8 @@
 //!
 //! - *On a clock that can be paused* virtual time must not run to a disarmed timer. It runs only
 //!   while no task is ready. So a disarm that defers an expiry wakes the task, which sets the alarm
-//!   once for all disarms so far. A thread whose clock is behind the runtime's wakes the task too,
-//!   because it cannot tell when the time driver comes round next.
+//!   once for all disarms so far. A thread that reads another clock wakes the task too, because it
+//!   cannot tell when the time driver comes round next.
 //! - *On tokio's alternative timer* each reset makes a new timer. That panics on a worker that
 //!   shuts down, as where a task arms something in its `Drop`, and on a thread that has entered the
 //!   runtime while running a current-thread one. Threads cannot find this out. So a thread in the
@@ -79,8 +79,8 @@ use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
 
-use super::alarm::{Alarm, Place, SetOutcome};
-use super::end::Linger;
+use super::alarm::{Alarm, SetOutcome};
+use super::end::{Linger, may_be_alternative};
 use super::{Driver, Request};
 use crate::clock::Clock;
 use crate::clock::tick::{Moment, Tick};
@@ -90,82 +90,81 @@ use crate::runtime::{Handle, Id, JoinHandle, try_id};
 pub(super) struct TokioAlarm {
     sleep: Pin<Box<Sleep>>,
     instant: Instant,
-    /// `None` on a clock that can be paused.
-    end_sleep: Option<Pin<Box<Sleep>>>,
+    end_sleep: Pin<Box<Sleep>>,
+    /// Whether the end sleep is among tokio's timers.
+    is_end_watched: bool,
     clock: Arc<Clock>,
     alarm_waker: Arc<AlarmWaker>,
     waker: Waker,
-    /// Its wakes are never muted.
-    end_waker: Waker,
     /// The tick that it is set for; `NEVER` if it is unset, or if its firing was noted.
     at: Tick,
-    is_attached: bool,
     time_driver_ended: Option<Moment>,
     linger: Linger,
+    /// The runtime, if that has tokio's alternative timer.
+    alternative: Option<Id>,
     /// On a clock that can be paused, and on tokio's alternative timer.
     task: Option<AlarmTask>,
 }
 
 impl TokioAlarm {
-    /// A new alarm, unset. Call this in its runtime's context. `None` if that has ended.
+    /// A new alarm, unset. Call this in its runtime's context, and under the alarm's lock. `None`
+    /// if the runtime has ended.
     pub(super) fn new(
         clock: Arc<Clock>,
         driver: Weak<Driver>,
         runtime: &Handle,
     ) -> Option<TokioAlarm> {
-        let mut alarm = TokioAlarm::unset(clock, driver.clone());
+        let mut alarm = TokioAlarm::unset(clock, driver);
         if alarm.clock.is_pausable() {
             let task = AlarmTask::spawn(runtime, &alarm.alarm_waker);
-            if task.task.is_finished() {
+            if task.0.is_finished() {
                 // The runtime may be dropping the task that asks for the timer.
-                let TokioAlarm { clock, .. } = alarm;
-                return try_id().map(|_| TokioAlarm::of_ending(clock, driver));
+                return try_id().map(|_| alarm.ending());
             }
             alarm.task = Some(task);
-            return Some(alarm);
-        }
-        let clock = &alarm.clock;
-        let (end_of_time, past) = (clock.start_of(clock.last_tick()), clock.long_ago());
-        let mut sleep = Box::pin(sleep_until(end_of_time));
-        alarm.linger = catch(|| Linger::of(runtime, sleep.as_mut(), past))?;
-        reset(sleep.as_mut(), end_of_time)?;
-        if poll(sleep.as_mut(), &alarm.end_waker)?.is_ready() {
+        } else if !alarm.watch_end() {
             return None;
-        }
-        alarm.end_sleep = Some(sleep);
-        if let Linger::Later = alarm.linger {
+        } else if may_be_alternative(runtime) && !alarm.fires_within_reset() {
+            alarm.linger = Linger::Later;
+            alarm.alternative = Some(runtime.id());
             alarm.task = Some(AlarmTask::spawn(runtime, &alarm.alarm_waker));
         }
-        Some(alarm)
+        alarm.time_driver_ended.is_none().then_some(alarm)
     }
 
     /// Like `new`, where the time driver may have ended and must not be touched.
     pub(super) fn of_ending(clock: Arc<Clock>, driver: Weak<Driver>) -> TokioAlarm {
-        let now = clock.now();
+        TokioAlarm::unset(clock, driver).ending()
+    }
+
+    fn ending(self) -> TokioAlarm {
         TokioAlarm {
-            time_driver_ended: Some(now),
+            time_driver_ended: Some(self.clock.now()),
             linger: Linger::Later,
-            ..TokioAlarm::unset(clock, driver)
+            ..self
         }
     }
 
     fn unset(clock: Arc<Clock>, driver: Weak<Driver>) -> TokioAlarm {
-        let end_waker = Waker::from(AlarmWaker::new(driver.clone()));
-        let alarm_waker = AlarmWaker::new(driver);
+        let alarm_waker = Arc::new(AlarmWaker {
+            driver,
+            was_woken_here: AtomicBool::new(false),
+            are_tasks_dropped: AtomicBool::new(false),
+        });
         let now = Instant::now();
         TokioAlarm {
-            // Not among tokio's timers before it is set.
+            // Neither is among tokio's timers before it is set.
             sleep: Box::pin(sleep_until(now)),
+            end_sleep: Box::pin(sleep_until(now)),
+            is_end_watched: false,
             instant: now,
-            end_sleep: None,
             clock,
             waker: Waker::from(alarm_waker.clone()),
-            end_waker,
             alarm_waker,
             at: Tick::NEVER,
-            is_attached: false,
             time_driver_ended: None,
             linger: Linger::Not,
+            alternative: None,
             task: None,
         }
     }
@@ -176,25 +175,18 @@ impl Alarm for TokioAlarm {
         self.at
     }
 
-    fn has_ended(&mut self) -> bool {
-        let has_elapsed = |sleep: &Pin<Box<Sleep>>| sleep.is_elapsed();
-        if !self.has_time_driver_ended()
-            && (self.end_sleep.as_ref().is_some_and(has_elapsed)
-                || has_elapsed(&self.sleep) && self.is_ahead(self.instant))
-        {
+    fn ended(&mut self) -> Option<Moment> {
+        if self.time_driver_ended.is_none() && self.finds_end() {
             self.time_driver_ended = Some(self.clock.now());
         }
-        self.has_time_driver_ended() && self.linger.is_over(&self.end_waker)
-    }
-
-    fn time_driver_ended(&self) -> Option<Moment> {
+        let waker = &self.waker;
         self.time_driver_ended
+            .filter(|_| self.linger.is_over(waker))
     }
 
     fn note_fired(&mut self) -> Moment {
-        self.is_attached = false;
         self.at = Tick::NEVER;
-        if self.clock.is_pausable() && self.sleep.is_elapsed() {
+        if !self.clock.is_read_here() && self.sleep.is_elapsed() {
             // A sleep of a living runtime never elapses before its instant.
             self.clock.moment(self.instant)
         } else {
@@ -202,32 +194,18 @@ impl Alarm for TokioAlarm {
         }
     }
 
-    fn set(&mut self, tick: Tick, place: Place) -> SetOutcome {
-        if self.are_tasks_dropped() {
-            return self.set_to(self.clock.last_tick());
-        }
-        if place == Place::Any && self.is_alternative_entered_here() {
-            self.at = tick;
-            self.is_attached = false;
-            return SetOutcome::NeedsTask;
-        }
-        if tick == Tick::NEVER {
-            return self.detach();
-        }
-        let before = self.at;
-        if self.is_attached && tick == before && !self.sleep.is_elapsed() {
-            return SetOutcome::Done;
-        }
-        let was_set = self.clock.is_pausable() && self.is_attached && tick < before;
-        let set = self.set_to(tick.min(self.clock.last_tick()));
-        if !was_set || !matches!(set, SetOutcome::Passed(_)) {
-            return set;
-        }
-        // Keep the former tick. On a stopped clock it may be overdue, yet before the next
-        // millisecond.
-        match self.set_to(before) {
-            SetOutcome::Done => set,
-            other => other,
+    /// Where this thread reads another clock, and in the context of a runtime with tokio's
+    /// alternative timer.
+    fn needs_task(&self) -> bool {
+        let is_entered = |id| Handle::try_current().is_ok_and(|current| current.id() == id);
+        !self.clock.is_read_here()
+            || self.time_driver_ended.is_none() && self.alternative.is_some_and(is_entered)
+    }
+
+    fn set(&mut self, tick: Tick) -> SetOutcome {
+        match tick {
+            Tick::NEVER => self.detach(),
+            _ => self.arm_at(self.clock.start_of(tick), tick),
         }
     }
 
@@ -236,130 +214,95 @@ impl Alarm for TokioAlarm {
     /// If the present tick began after the millisecond up to which the time driver has worked, the
     /// alarm is set for that tick, and no time need pass. Otherwise it is set for the next
     /// millisecond, and timers armed for the present tick fire at once, as tokio's do.
-    fn set_next_round(&mut self, now: Tick) -> (SetOutcome, Tick) {
-        if self.is_attached && self.at <= now && !self.sleep.is_elapsed() {
-            return (SetOutcome::Done, self.at);
-        }
-        let set = self.set_to(now);
-        if !matches!(set, SetOutcome::Passed(_)) {
-            return (set, now);
-        }
-        let mut set_after = |least| {
-            let soon = self.clock.now_instant() + least;
-            self.arm_at(soon, now.next())
-        };
-        let next_round = match set_after(Duration::from_nanos(1)) {
-            // The time driver ran in the meantime, or ends. An instant further ahead tells which.
-            SetOutcome::Passed(_) => set_after(Duration::from_millis(1)),
-            other => other,
-        };
-        match next_round {
-            // This thread reads a clock that is behind the runtime's.
-            SetOutcome::Passed(_) if self.clock.is_pausable() => {
-                (SetOutcome::NeedsTask, now.next())
+    fn set_next_round(&mut self, now: Tick) -> SetOutcome {
+        let mut set = self.arm_at(self.clock.start_of(now), now);
+        // The time driver may run in the meantime, or end. An instant further ahead tells which.
+        for least in [Duration::from_nanos(1), Duration::from_millis(1)] {
+            if set == SetOutcome::Passed {
+                set = self.arm_at(self.clock.now_instant() + least, now.next());
             }
-            SetOutcome::Passed(_) => (set, now.next()),
-            other => (other, now.next()),
         }
+        set
     }
 }
 
 impl TokioAlarm {
-    /// Whether the calling thread is in the context of a runtime with tokio's alternative timer.
-    fn is_alternative_entered_here(&self) -> bool {
-        let is_entered = |task: &AlarmTask| {
-            Handle::try_current().is_ok_and(|current| current.id() == task.runtime)
-        };
-        !matches!(self.linger, Linger::Not)
-            && !self.has_time_driver_ended()
-            && self.task.as_ref().is_some_and(is_entered)
+    /// Whether the time driver is found ended now.
+    fn finds_end(&mut self) -> bool {
+        // Acquire: pairs with the Release in the drop of `WithTasks`.
+        let are_tasks_dropped = || self.alarm_waker.are_tasks_dropped.load(Ordering::Acquire);
+        if !self.is_end_watched && are_tasks_dropped() && !self.watch_end() {
+            return true;
+        }
+        // Before the end is watched, the runtime's clock may be ahead of the calling thread's.
+        // In this order: has a sleep elapsed, and is its instant ahead?
+        self.is_end_watched
+            && (self.end_sleep.is_elapsed()
+                || self.sleep.is_elapsed() && self.clock.now_instant() < self.instant)
     }
 
-    fn has_time_driver_ended(&self) -> bool {
-        self.time_driver_ended.is_some()
+    /// Sets the end sleep. `false` if the time driver has ended.
+    fn watch_end(&mut self) -> bool {
+        self.is_end_watched = true;
+        let end_of_time = self.clock.start_of(Tick::NEVER);
+        let attached = self
+            .alarm_waker
+            .attach(self.end_sleep.as_mut(), end_of_time, &self.waker);
+        attached == Some(Poll::Pending)
+    }
+
+    /// tokio's usual timer does. The alternative one fires when its worker comes round next: maybe
+    /// at once, but on the worker's thread.
+    fn fires_within_reset(&mut self) -> bool {
+        self.set(self.clock.last_tick());
+        self.detach();
+        // Relaxed: this thread writes it.
+        self.alarm_waker.was_woken_here.load(Ordering::Relaxed)
     }
 
     fn detach(&mut self) -> SetOutcome {
-        if self.at != Tick::NEVER && !self.has_time_driver_ended() {
+        if self.at != Tick::NEVER && self.time_driver_ended.is_none() {
             // An instant in the past elapses at once, so tokio drops the sleep from its timers.
             self.at = Tick::NEVER;
-            self.is_attached = false;
             self.instant = self.clock.long_ago();
-            if self.reset().is_none() {
+            if reset(self.sleep.as_mut(), self.instant).is_none() {
                 return self.end();
             }
         }
         SetOutcome::Done
     }
 
-    fn set_to(&mut self, tick: Tick) -> SetOutcome {
-        self.arm_at(self.clock.start_of(tick), tick)
-    }
-
     /// Resets tokio's sleep to an instant of this tick, and attaches it.
     fn arm_at(&mut self, instant: Instant, tick: Tick) -> SetOutcome {
         self.at = tick;
-        if self.has_time_driver_ended() {
+        if self.time_driver_ended.is_some() {
             return SetOutcome::Done;
         }
         self.instant = instant;
-        let reset = self.reset();
-        let polled = reset.and_then(|()| self.attach());
-        self.is_attached = polled == Some(Poll::Pending);
-        match polled {
+        let attached = self
+            .alarm_waker
+            .attach(self.sleep.as_mut(), instant, &self.waker);
+        match attached {
             Some(Poll::Pending) => SetOutcome::Done,
             None => self.end(),
-            Some(Poll::Ready(())) if self.is_ahead(instant) => self.end(),
+            Some(Poll::Ready(())) if self.finds_end() => self.end(),
             // Nothing comes after the end of time.
             Some(Poll::Ready(())) if tick >= self.clock.last_tick() => SetOutcome::Done,
-            Some(Poll::Ready(())) => SetOutcome::Passed(tick),
-        }
-    }
-
-    /// Resets tokio's sleep to `instant`. An instant in the past elapses at once, and wakes the
-    /// waker on this thread, which `attach` detects.
-    fn reset(&mut self) -> Option<()> {
-        reset(self.sleep.as_mut(), self.instant)
-    }
-
-    /// Polls tokio's sleep, and again if that has woken this thread.
-    fn attach(&mut self) -> Option<Poll<()>> {
-        loop {
-            // Relaxed: this thread writes it.
-            self.alarm_waker
-                .was_woken_here
-                .store(false, Ordering::Relaxed);
-            let polled = poll(self.sleep.as_mut(), &self.waker)?;
-            if polled.is_ready() || !self.alarm_waker.was_woken_here.load(Ordering::Relaxed) {
-                return Some(polled);
-            }
+            Some(Poll::Ready(())) => SetOutcome::Passed,
         }
     }
 
     fn end(&mut self) -> SetOutcome {
-        let now = self.clock.now();
-        self.time_driver_ended.get_or_insert(now);
-        if self.has_ended() {
-            SetOutcome::Ended
-        } else {
-            SetOutcome::Done
+        self.time_driver_ended.get_or_insert(self.clock.now());
+        match self.ended() {
+            Some(_) => SetOutcome::Ended,
+            None => SetOutcome::Done,
         }
-    }
-
-    /// Whether an instant lies ahead, for a sleep found elapsed before this call.
-    fn is_ahead(&self, instant: Instant) -> bool {
-        // Until the runtime drops its tasks, its clock may be ahead of the calling thread's.
-        let may_be_over = !self.clock.is_pausable() || self.are_tasks_dropped();
-        may_be_over && self.clock.now_instant() < instant
-    }
-
-    fn are_tasks_dropped(&self) -> bool {
-        // Acquire: pairs with the Release in the drop of `WithTasks`.
-        self.clock.is_pausable() && self.alarm_waker.are_tasks_dropped.load(Ordering::Acquire)
     }
 }
 
-/// Resets a sleep. `None` if that panics, because the time driver ends at this moment.
+/// Resets a sleep. An instant in the past elapses at once, and wakes the waker on this thread.
+/// `None` if the reset panics, because the time driver ends at this moment.
 fn reset(sleep: Pin<&mut Sleep>, instant: Instant) -> Option<()> {
     catch(|| sleep.reset(instant))
 }
@@ -381,29 +324,24 @@ fn catch<R>(touch: impl FnOnce() -> R) -> Option<R> {
 
 /// A task of the runtime that never ends by itself. Whenever it is woken, it reads the expiries and
 /// sets the alarm, in the runtime and by its clock. Dropping this aborts it.
-struct AlarmTask {
-    task: JoinHandle<()>,
-    runtime: Id,
-}
+struct AlarmTask(JoinHandle<()>);
 
 impl AlarmTask {
     fn spawn(runtime: &Handle, alarm_waker: &Arc<AlarmWaker>) -> AlarmTask {
         let with_tasks = WithTasks(alarm_waker.clone());
-        let task = runtime.spawn(poll_fn(move |cx| {
+        AlarmTask(runtime.spawn(poll_fn(move |cx| {
             if let Some(driver) = with_tasks.0.driver.upgrade() {
                 driver.note_alarm_task(cx.waker());
-                driver.set_alarm(Request::Changed(Place::Runtime));
+                driver.set_alarm(Request::InTask);
             }
             Poll::Pending
-        }));
-        let runtime = runtime.id();
-        AlarmTask { task, runtime }
+        })))
     }
 }
 
 impl Drop for AlarmTask {
     fn drop(&mut self) {
-        self.task.abort();
+        self.0.abort();
     }
 }
 
@@ -411,10 +349,10 @@ struct WithTasks(Arc<AlarmWaker>);
 
 impl Drop for WithTasks {
     fn drop(&mut self) {
-        // Release: pairs with the Acquire in `are_tasks_dropped`.
+        // Release: pairs with the Acquire in `finds_end`.
         self.0.are_tasks_dropped.store(true, Ordering::Release);
         if let Some(driver) = self.0.driver.upgrade() {
-            driver.set_alarm(Request::Changed(Place::Any));
+            driver.set_alarm(Request::Changed);
         }
     }
 }
@@ -426,12 +364,23 @@ struct AlarmWaker {
 }
 
 impl AlarmWaker {
-    fn new(driver: Weak<Driver>) -> Arc<AlarmWaker> {
-        Arc::new(AlarmWaker {
-            driver,
-            was_woken_here: AtomicBool::new(false),
-            are_tasks_dropped: AtomicBool::new(false),
-        })
+    /// Resets a sleep to `instant` and polls it, again if that has woken this thread. `None` as in
+    /// `reset`. `waker` is this one.
+    fn attach(
+        &self,
+        mut sleep: Pin<&mut Sleep>,
+        instant: Instant,
+        waker: &Waker,
+    ) -> Option<Poll<()>> {
+        reset(sleep.as_mut(), instant)?;
+        loop {
+            // Relaxed: this thread writes it.
+            self.was_woken_here.store(false, Ordering::Relaxed);
+            let polled = poll(sleep.as_mut(), waker)?;
+            if polled.is_ready() || !self.was_woken_here.load(Ordering::Relaxed) {
+                return Some(polled);
+            }
+        }
     }
 }
 
@@ -459,7 +408,7 @@ mod tests {
 
     use tokio::runtime::{Builder, Runtime};
 
-    use super::{Alarm, Place, SetOutcome, TokioAlarm};
+    use super::{Alarm, SetOutcome, TokioAlarm};
     use crate::Timer;
     use crate::clock::Clock;
     use crate::clock::tick::{Tick, TickLength};
@@ -481,23 +430,23 @@ mod tests {
         let sets: [fn(&mut TokioAlarm); 4] = [
             |_| {},
             |alarm| {
-                alarm.set(Tick::new(1_000_000), Place::Any);
+                alarm.set(Tick::new(1_000_000));
             },
             |alarm| {
                 alarm.set_next_round(alarm.clock.current_tick());
             },
             |alarm| {
-                alarm.set(Tick::new(1_000_000), Place::Any);
-                alarm.set(Tick::NEVER, Place::Any);
+                alarm.set(Tick::new(1_000_000));
+                alarm.set(Tick::NEVER);
             },
         ];
         for (number, set) in sets.iter().enumerate() {
             let runtime = runtime();
             let mut alarm = alarm(&runtime).unwrap();
             set(&mut alarm);
-            assert!(!alarm.has_ended(), "{number}");
+            assert_eq!(alarm.ended(), None, "{number}");
             drop(runtime);
-            assert!(alarm.has_ended(), "{number}");
+            assert!(alarm.ended().is_some(), "{number}");
         }
     }
 
@@ -507,8 +456,8 @@ mod tests {
         let mut alarm = alarm(&runtime).unwrap();
         let now = alarm.clock.current_tick();
         let later = Tick::new(now.get() + 1_000);
-        assert_eq!(alarm.set(later, Place::Any), SetOutcome::Done);
-        assert!(alarm.set_next_round(now).1 <= now.next());
+        assert_eq!(alarm.set(later), SetOutcome::Done);
+        assert!(alarm.set_next_round(now) == SetOutcome::Done);
         assert!(alarm.at() <= now.next());
     }
 

@@ -234,7 +234,7 @@ impl Sleep {
         let before = std::mem::replace(&mut self.deadline, deadline);
         if let (State::Deferred { word, .. }, Some(shard)) = (&self.state, &self.shard) {
             // Within one tick nothing changes. This check costs less than finding the tick.
-            let is_by = |due| deadline >= before && shard.clock().is_by(deadline, due);
+            let is_by = |due| deadline >= before && deadline <= shard.clock().start_of(due);
             if word.due().is_some_and(is_by) || word.defer_to(due_on(shard, deadline).1) {
                 return;
             }

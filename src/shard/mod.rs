@@ -49,8 +49,7 @@ pub(crate) use deadlines::{Change, DeadlineRef};
 use lateness::FiredCounts;
 use lock::ShardLock;
 use locked::{Entry, Locked, ShardState};
-pub(crate) use next_expiry::ExpiryChange;
-use next_expiry::NextExpiry;
+pub(crate) use next_expiry::{ExpiryChange, NextExpiry};
 use turned_to::{TurnedTo, WakerId};
 use word::{Expiry, MapTag, Word};
 
@@ -68,7 +67,8 @@ pub(crate) struct Shard {
 /// The requests of a shard to its driver, made under no lock.
 pub(crate) trait TurnRequests: Send + Sync + RefUnwindSafe {
     /// Requests a turn for a lowered expiry, or a new alarm for a deferred one, after the change.
-    fn request_turn(&self, change: ExpiryChange) -> Option<MissedTick>;
+    /// `expiry` is the shard's, and may have changed once more.
+    fn request_turn(&self, change: ExpiryChange, expiry: &NextExpiry) -> Option<MissedTick>;
 
     fn wake(&self, waker: Waker);
 }
@@ -114,7 +114,7 @@ impl Shard {
     pub(crate) fn new(clock: Arc<Clock>, driver: Arc<dyn TurnRequests>, index: usize) -> Shard {
         Shard {
             state: ShardLock::new(ShardState::default()),
-            next_expiry: NextExpiry::never(),
+            next_expiry: NextExpiry::new(Tick::NEVER),
             turned_to: TurnedTo::new(),
             clock,
             driver,
@@ -254,7 +254,7 @@ impl Shard {
     }
 
     fn notify_driver_of(&self, change: ExpiryChange, linked: Tick) -> bool {
-        let Some(missed) = self.driver.request_turn(change) else {
+        let Some(missed) = self.driver.request_turn(change, &self.next_expiry) else {
             return false;
         };
         // The turn comes later, and the next expiry has to show this. Otherwise a thread that arms

@@ -28,8 +28,8 @@ pub(crate) enum ExpiryChange {
 }
 
 impl NextExpiry {
-    pub(crate) fn never() -> NextExpiry {
-        NextExpiry(AtomicTick::new(Tick::NEVER))
+    pub(crate) fn new(tick: Tick) -> NextExpiry {
+        NextExpiry(AtomicTick::new(tick))
     }
 
     pub(crate) fn tick(&self) -> Tick {

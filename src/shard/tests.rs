@@ -23,7 +23,7 @@ fn wakers_of_the_same_data_are_told_apart() {
 struct NoDriver;
 
 impl TurnRequests for NoDriver {
-    fn request_turn(&self, _: ExpiryChange) -> Option<MissedTick> {
+    fn request_turn(&self, _: ExpiryChange, _: &NextExpiry) -> Option<MissedTick> {
         None
     }
 
@@ -138,7 +138,7 @@ fn a_slot_that_becomes_crowded_brings_the_driver_early() {
 fn a_missed_turn_defers_no_expiry_that_was_lowered_since() {
     struct Late(OnceLock<Weak<Shard>>, Tick);
     impl TurnRequests for Late {
-        fn request_turn(&self, change: ExpiryChange) -> Option<MissedTick> {
+        fn request_turn(&self, change: ExpiryChange, _: &NextExpiry) -> Option<MissedTick> {
             if change != ExpiryChange::Earlier(Tick::new(5)) {
                 return None;
             }

@@ -8,7 +8,7 @@ use loom::thread;
 use super::with_few_preemptions;
 use crate::clock::next_check::NextCheck;
 use crate::clock::tick::{Moment, Tick};
-use crate::driver::alarm::{Alarm, AlarmLock, Place, SetOutcome};
+use crate::driver::alarm::{Alarm, AlarmLock, SetOutcome};
 use crate::shard::lock::ShardLock;
 use crate::shard::next_expiry::{ExpiryChange, NextExpiry};
 use crate::sync::{AtomicU64, Ordering};
@@ -33,13 +33,9 @@ impl Alarm for Number {
         self.0
     }
 
-    fn set(&mut self, tick: Tick, _: Place) -> SetOutcome {
+    fn set(&mut self, tick: Tick) -> SetOutcome {
         self.0 = tick;
         SetOutcome::Done
-    }
-
-    fn set_next_round(&mut self, now: Tick) -> (SetOutcome, Tick) {
-        (SetOutcome::Done, now)
     }
 
     fn note_fired(&mut self) -> Moment {
@@ -54,7 +50,7 @@ impl Driven {
         let driven = Driven {
             alarm: AlarmLock::new(),
             next_check: NextCheck::new(Tick::new(1)),
-            expiries: [0, 1].map(|_| (NextExpiry::never(), ShardLock::new(()))),
+            expiries: [0, 1].map(|_| (NextExpiry::new(Tick::NEVER), ShardLock::new(()))),
             turns: AtomicU64::new(0),
             left: AtomicU64::new(0),
             is_turning: AtomicU64::new(0),
@@ -73,32 +69,26 @@ impl Driven {
         if change == ExpiryChange::None || self.next_check.comes_by(tick) {
             return;
         }
-        if self.set(Some(tick)) {
-            self.set_as_asked();
-        }
+        self.set(Some(expiry));
     }
 
-    /// Sets the alarm for a tick, or for the earliest expiry. `false` if that is left to the thread
-    /// that holds the lock.
-    fn set(&self, tick: Option<Tick>) -> bool {
-        let Some(mut locked) = self.alarm.try_lock() else {
-            return false;
-        };
-        if locked.is_turning() {
-            return true;
+    /// Sets the alarm for a lowered expiry, or for the earliest one.
+    fn set(&self, mut lowered: Option<&NextExpiry>) {
+        while let Some(mut locked) = self.alarm.try_lock() {
+            if !locked.is_turning() {
+                let tick = match lowered {
+                    Some(expiry) => expiry.tick().min(self.next_check.tick()),
+                    None => self.next_check.begin(|| self.earliest()),
+                };
+                self.next_check.at(tick);
+                locked.state.alarm.as_mut().unwrap().set(tick);
+            }
+            drop(locked);
+            if !self.alarm.is_asked_again() {
+                return;
+            }
+            lowered = None;
         }
-        let tick = match tick {
-            Some(tick) => tick.min(self.next_check.tick()),
-            None => self.next_check.begin(|| self.earliest()),
-        };
-        self.next_check.at(tick);
-        let alarm = locked.state.alarm.as_mut().unwrap();
-        alarm.set(tick, Place::Any);
-        true
-    }
-
-    fn set_as_asked(&self) {
-        while self.alarm.is_asked_again() && self.set(None) {}
     }
 
     fn earliest(&self) -> Tick {
@@ -107,36 +97,31 @@ impl Driven {
     }
 
     fn fire(&self) {
-        let mut buffer = None;
+        let Some(mut locked) = self.alarm.try_lock() else {
+            self.left.fetch_add(1, Ordering::Relaxed);
+            return;
+        };
+        let Some(mut wakers) = locked.begin_turn() else {
+            return;
+        };
         loop {
-            let locked = match buffer {
-                Some(_) => Some(self.alarm.lock()),
-                None => self.alarm.try_lock(),
-            };
-            let Some(mut locked) = locked else {
-                self.left.fetch_add(1, Ordering::Relaxed);
-                return;
-            };
-            let Some(wakers) = buffer.take().or_else(|| locked.begin_turn()) else {
-                return;
-            };
             locked.alive().unwrap().note_fired();
             self.next_check.at(Tick::FIRST);
             drop(locked);
             assert_eq!(self.is_turning.swap(1, Ordering::Relaxed), 0, "one turns");
             self.turns.fetch_add(1, Ordering::Relaxed);
             self.is_turning.store(0, Ordering::Relaxed);
-            let mut locked = self.alarm.lock();
+            locked = self.alarm.lock();
             let next = self.next_check.begin(|| self.earliest());
             self.next_check.at(next);
-            let alarm = locked.state.alarm.as_mut().unwrap();
-            alarm.set(next, Place::Runtime);
-            buffer = locked.end_turn(wakers);
-            drop(locked);
-            self.set_as_asked();
-            if buffer.is_none() {
-                return;
+            locked.state.alarm.as_mut().unwrap().set(next);
+            if locked.end_turn(&mut wakers) {
+                break;
             }
+        }
+        drop(locked);
+        if self.alarm.is_asked_again() {
+            self.set(None);
         }
     }
 
