@@ -45,13 +45,9 @@ pub(crate) const HEARTBEAT: u8 = b'.';
 /// How a connection ended.
 pub(crate) enum Ended {
     /// Its deadline had expired, this long after the last heartbeat and the timeout.
-    ByDeadline {
-        late: Duration,
-    },
+    ByDeadline(Duration),
     /// Its deadline had expired, but only this long after the last reset: a violation.
-    Early {
-        after: Duration,
-    },
+    Early(Duration),
     ByClient,
     /// The socket failed, or the runtime of the timer has ended.
     Failed,
@@ -60,8 +56,8 @@ pub(crate) enum Ended {
 impl Ended {
     fn expired(after: Duration, timeout: Duration) -> Ended {
         match after.checked_sub(timeout) {
-            Some(late) => Ended::ByDeadline { late },
-            None => Ended::Early { after },
+            Some(late) => Ended::ByDeadline(late),
+            None => Ended::Early(after),
         }
     }
 }
@@ -181,7 +177,7 @@ async fn serve_by_deadline(
     let after = found_at.saturating_duration_since(heard.last_reset);
     let expired = Ended::expired(after, site.timeout);
     Ok(match expired {
-        Ended::Early { .. } => expired,
+        Ended::Early(_) => expired,
         _ => heard.otherwise.unwrap_or(expired),
     })
 }

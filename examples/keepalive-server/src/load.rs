@@ -41,8 +41,8 @@ use crate::options::Options;
 /// A silent client must be closed no later than this after its deadline, however busy the machine
 /// is. A server that was stopped for that long comes so much later, and it may wait as long again
 /// for heartbeats that it has not read.
-pub(crate) fn grace(pause: Duration) -> Duration {
-    Duration::from_secs(5) + 2 * pause
+pub(crate) fn grace(pause: Option<Duration>) -> Duration {
+    Duration::from_secs(5) + 2 * pause.unwrap_or_default()
 }
 
 /// A client that is not served this long after it began to connect gives up.
@@ -69,7 +69,7 @@ pub(crate) enum Outcome {
 
 /// What became of each client, and what belongs to it.
 #[derive(Debug, Default)]
-pub(crate) struct Clients(Vec<(Outcome, String)>);
+pub(crate) struct Clients(pub(crate) Vec<(Outcome, String)>);
 
 impl Clients {
     /// Reads what the load has printed. `None` if it is none of its own lines.
@@ -82,10 +82,6 @@ impl Clients {
         };
         let clients: Option<_> = printed.lines().map(client).collect();
         clients.map(Clients)
-    }
-
-    pub(crate) fn total(&self) -> usize {
-        self.0.len()
     }
 
     pub(crate) fn count(&self, outcome: Outcome) -> usize {
@@ -103,9 +99,7 @@ impl Clients {
 pub(crate) async fn run(options: &Options, server: SocketAddr) -> io::Result<()> {
     let plan = Arc::new(Plan {
         server,
-        timeout: options.timeout,
-        heartbeat: options.heartbeat,
-        grace: grace(options.pause.unwrap_or_default()),
+        options: options.clone(),
         end: Instant::now() + options.run_time,
         connecting: Semaphore::new(CONNECTING_AT_ONCE),
     });
@@ -125,9 +119,7 @@ pub(crate) async fn run(options: &Options, server: SocketAddr) -> io::Result<()>
 /// What all clients share.
 struct Plan {
     server: SocketAddr,
-    timeout: Duration,
-    heartbeat: Duration,
-    grace: Duration,
+    options: Options,
     end: Instant,
     connecting: Semaphore,
 }
@@ -136,13 +128,15 @@ impl Plan {
     /// A moment from now on that leaves time for the timeout before the run ends.
     fn random_moment(&self) -> Instant {
         let now = Instant::now();
-        let latest = self.end.saturating_duration_since(now + self.timeout);
+        let latest = self
+            .end
+            .saturating_duration_since(now + self.options.timeout);
         now + random_up_to(latest)
     }
 
     /// The longest gap between heartbeats with which a client is still in time.
     fn longest_gap(&self) -> Duration {
-        (self.heartbeat + self.timeout) / 2
+        (self.options.heartbeat + self.options.timeout) / 2
     }
 }
 
@@ -161,13 +155,13 @@ async fn run_client(plan: Arc<Plan>, falls_silent: bool) -> String {
         }
     };
     let silent_from = falls_silent.then(|| plan.random_moment());
-    let mut interval = random_up_to(plan.heartbeat);
+    let mut interval = random_up_to(plan.options.heartbeat);
     loop {
         let next = client.gaps.last_sent.1 + interval;
-        interval = plan.heartbeat;
+        interval = plan.options.heartbeat;
         let is_silent = silent_from.is_some_and(|moment| next >= moment);
         let until = if is_silent {
-            client.gaps.last_sent.1 + plan.timeout + plan.grace
+            client.gaps.last_sent.1 + plan.options.timeout + grace(plan.options.pause)
         } else {
             next.min(plan.end)
         };
@@ -229,16 +223,14 @@ impl Client {
             }
         });
         let stream = greeted.await??;
-        Ok(Client {
-            stream,
-            gaps: Gaps::since(before, Instant::now()),
-        })
+        let gaps = Gaps::since(before, Instant::now());
+        Ok(Client { stream, gaps })
     }
 
     async fn send_heartbeat(&mut self, plan: &Plan) -> io::Result<()> {
         let before = Instant::now();
         let sending = self.stream.write_all(&[HEARTBEAT]);
-        timeout(plan.timeout, sending).await??;
+        timeout(plan.options.timeout, sending).await??;
         self.gaps.sent(before, Instant::now());
         Ok(())
     }

@@ -99,6 +99,6 @@ async fn serve_under_load(options: &Options) -> io::Result<Summary> {
         clients,
         site: server.site.clone(),
         server: server.shut_down(SHUTDOWN_WITHIN).await,
-        pause: options.pause.unwrap_or_default(),
+        pause: options.pause,
     })
 }

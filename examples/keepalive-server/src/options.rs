@@ -14,55 +14,38 @@ use crate::ways::Way;
 /// A keepalive server on loopback, with the load to try it and a verdict on its deadlines
 ///
 /// With --compare the defaults are those of README's table.
-#[derive(Debug, Parser)]
-#[command(name = "keepalive-server")]
+#[derive(Clone, Debug, Parser)]
+#[command(name = "keepalive-server", args_override_self = true)]
 #[command(after_help = "Durations have units: 1500ms, 2s, 1m 30s.")]
 pub(crate) struct Options {
     /// Client connections
-    #[arg(
-        long,
-        default_value = "5000",
-        default_value_if("compare", "true", "200")
-    )]
+    #[arg(long, default_value = "5000")]
     #[arg(value_name = "COUNT", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) connections: u32,
 
     /// The server closes a connection when it has heard nothing for this long
-    #[arg(
-        long,
-        default_value = "2s",
-        default_value_if("compare", "true", "500ms")
-    )]
+    #[arg(long, default_value = "2s")]
     #[arg(value_name = "DURATION", value_parser = duration)]
     pub(crate) timeout: Duration,
 
     /// The time between two heartbeats of a client; at most half of the timeout, so that a live
     /// client is in time on a busy machine
-    #[arg(
-        long,
-        default_value = "700ms",
-        default_value_if("compare", "true", "50ms")
-    )]
+    #[arg(long, default_value = "700ms")]
     #[arg(value_name = "DURATION", value_parser = duration)]
     pub(crate) heartbeat: Duration,
 
     /// How many of a hundred clients fall silent at a random moment
-    #[arg(long, default_value = "30", default_value_if("compare", "true", "0"))]
+    #[arg(long, default_value = "30")]
     #[arg(value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(0..=100))]
     pub(crate) silent: u32,
 
     /// How long the clients send; longer than the timeout
-    #[arg(
-        long,
-        default_value = "12s",
-        default_value_if("compare", "true", "3500ms")
-    )]
+    #[arg(long, default_value = "12s")]
     #[arg(value_name = "DURATION", value_parser = duration)]
     pub(crate) run_time: Duration,
 
     /// Stop the server's process for this long in the middle of the run, while the clients go on
-    #[arg(long, default_value_if("compare", "true", "1500ms"))]
-    #[arg(value_name = "DURATION", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) pause: Option<Duration>,
 
     /// Run the server in each way, and print how many live connections each pause closed
@@ -83,11 +66,24 @@ pub(crate) struct Options {
     pub(crate) load_for: Option<SocketAddr>,
 }
 
+/// The defaults of a comparison.
+const COMPARES: &str = "--connections=200 --timeout=500ms --heartbeat=50ms --silent=0 \
+                        --run-time=3500ms --pause=1500ms";
+
 impl Options {
+    /// Of a command line whose first word is the program. An option that comes again counts anew.
+    pub(crate) fn of(line: impl IntoIterator<Item = String>) -> Options {
+        let mut line: Vec<String> = line.into_iter().collect();
+        if line.iter().any(|word| word == "--compare") {
+            line.splice(1..1, COMPARES.split(' ').map(str::to_owned));
+        }
+        Options::parse_from(line)
+    }
+
     /// Takes the options from the command line, or ends the process with a word on what is wrong
     /// with them.
     pub(crate) fn from_command_line() -> Options {
-        let options = Options::parse();
+        let options = Options::of(env::args());
         let refuse = |problem| {
             Options::command()
                 .error(ErrorKind::ValueValidation, problem)

@@ -137,8 +137,8 @@ async fn accept(
 impl Report {
     fn add(&mut self, ended: Result<Result<Ended, JoinError>, JoinError>) {
         match ended.and_then(identity) {
-            Ok(Ended::ByDeadline { late }) => self.late.push(late),
-            Ok(Ended::Early { after }) => self.early.push(after),
+            Ok(Ended::ByDeadline(late)) => self.late.push(late),
+            Ok(Ended::Early(after)) => self.early.push(after),
             Ok(Ended::ByClient) => self.closed_by_client += 1,
             Ok(Ended::Failed) => self.socket_errors += 1,
             Err(_) => self.panics += 1,

@@ -1,6 +1,6 @@
 //! The ways in which servers close idle connections. The clients go by tokio's timers in each.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
@@ -35,9 +35,8 @@ impl Way {
     /// As the table has it.
     pub(crate) fn title(self) -> String {
         let value = self.value();
-        value
-            .get_help()
-            .map_or_else(String::new, |help| help.to_string())
+        let help = value.get_help().map(ToString::to_string);
+        help.unwrap_or_default()
     }
 
     fn value(self) -> PossibleValue {
@@ -73,7 +72,7 @@ impl LastSeen {
 
     /// When to look again. `None` if the deadline has expired.
     fn look(&self) -> Option<Instant> {
-        let mut at = self.at();
+        let mut at = self.at.lock().expect("nothing panics under it");
         let due = at.map(|at| at + self.timeout);
         let still_ahead = due.filter(|due| Instant::now() < *due);
         *at = at.filter(|_| still_ahead.is_some());
@@ -82,12 +81,8 @@ impl LastSeen {
 
     /// The client was seen. `false` if the deadline has expired.
     pub(crate) fn reset(&self) -> bool {
-        let mut at = self.at();
+        let mut at = self.at.lock().expect("nothing panics under it");
         *at = at.map(|_| Instant::now());
         at.is_some()
-    }
-
-    fn at(&self) -> MutexGuard<'_, Option<Instant>> {
-        self.at.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

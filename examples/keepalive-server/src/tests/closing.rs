@@ -1,11 +1,17 @@
-//! Each way closes a connection, and none too early.
+//! Each way closes a connection, and none too early. Clients that send as fast as they can hold up
+//! no other client.
+
+use std::io::{Read, Write};
+use std::net::Shutdown;
+use std::sync::atomic::Ordering;
+use std::thread;
 
 use clap::ValueEnum;
 use tickwheel::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use super::{client_of, finish, wait_for};
-use crate::connection::HEARTBEAT;
+use super::{LONGEST_WAIT, client_of, extended_client_of, finish, handle, wait_for};
+use crate::connection::{GREETING, HEARTBEAT};
 use crate::load::Clients;
 use crate::server::Server;
 use crate::ways::{LastSeen, Way};
@@ -35,4 +41,59 @@ async fn a_heartbeat_after_the_deadline_is_refused() {
     let last_seen = LastSeen::new(Duration::from_millis(1));
     last_seen.expired().await;
     assert!(!last_seen.reset());
+}
+
+/// Whoever must not be closed here may be silent for an hour, however busy the machine is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flooding_client_per_worker_holds_up_nobody() {
+    let timeout = Duration::from_secs(1);
+    let server = Server::start(Way::Deadline, timeout).await.unwrap();
+    let mut floods = Vec::new();
+    for _ in 0..2 {
+        let client = extended_client_of(&server).await.into_std().unwrap();
+        client.set_nonblocking(false).unwrap();
+        let mut sender = client.try_clone().unwrap();
+        // It ends when its socket is shut down.
+        thread::spawn(move || while sender.write_all(&[HEARTBEAT; 1 << 16]).is_ok() {});
+        floods.push(client);
+    }
+    let heartbeats = &server.site.heartbeats;
+    // This blocks and awaits nothing. It runs on no worker, and so it notices when the others have
+    // no worker left.
+    let start = Instant::now();
+    while heartbeats.load(Ordering::Relaxed) < 1_000_000 {
+        assert!(start.elapsed() < LONGEST_WAIT, "the flood does not come");
+        thread::sleep(Duration::from_millis(1));
+    }
+    let start = Instant::now();
+    let mut silent = std::net::TcpStream::connect(server.address).unwrap();
+    silent.set_read_timeout(Some(LONGEST_WAIT)).unwrap();
+    let mut greeting = Vec::new();
+    silent.read_to_end(&mut greeting).expect("it is closed");
+    assert_eq!(greeting, [GREETING], "it was served");
+    assert!(start.elapsed() >= timeout, "early");
+
+    // A heartbeat pushes back what would pass by itself.
+    let mut live = extended_client_of(&server).await;
+    let left = |live: &tokio::net::TcpStream| handle(&server, live).unwrap().remaining().unwrap();
+    let before = left(&live);
+    let asked = Instant::now();
+    tokio::time::sleep(timeout / 10).await;
+    live.write_all(&[HEARTBEAT]).await.unwrap();
+    wait_for(async {
+        while left(&live) + asked.elapsed() <= before + timeout / 100 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await;
+    let read = tokio::time::timeout(timeout / 50, live.read_u8()).await;
+    assert!(read.is_err(), "nothing comes, not even the end: {read:?}");
+
+    for flood in floods {
+        flood.shutdown(Shutdown::Both).unwrap();
+    }
+    drop(live);
+    let lived = Clients::parse("Lived").unwrap();
+    let summary = finish(server, lived).await;
+    assert!(summary.has_passed(), "{summary}");
 }

@@ -5,7 +5,6 @@
 //! lets a deadline expire. `tests/process.rs` runs the program itself.
 
 mod closing;
-mod flood;
 mod verdict;
 
 use std::future::Future;
@@ -53,7 +52,7 @@ async fn finish(server: Server, clients: Clients) -> Summary {
         clients,
         site: server.site.clone(),
         server: server.shut_down(LONGEST_WAIT).await,
-        pause: Duration::ZERO,
+        pause: None,
     }
 }
 
