@@ -24,10 +24,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         assert_eq!(other.remove("survey"), Some("customers")); // taken back
         other.retain(|_, about| *about != "customers"); // and so is all that is like it
         assert_eq!(other.remove_if("backup", |kind| *kind == "partial"), None);
-        assert!(
-            other.insert_if_absent("report", "yearly", MS).is_err(),
-            "it is planned"
-        );
+        let planned = other.insert_if_absent("report", "yearly", MS);
+        assert!(planned.is_err(), "it is planned already");
         other.insert("cleanup", "daily", 50 * MS)
     });
     planner.await??;

@@ -60,10 +60,7 @@ async fn main() {
     });
     for (user, name) in [(1, "alice"), (2, "bob"), (3, "carol"), (4, "dave")] {
         let is_in = cache.insert(user, name);
-        println!(
-            "user {user}: {}",
-            if is_in { "logged in" } else { "too many" }
-        );
+        println!("user {user} is logged in: {is_in}");
     }
     for _ in 0..7 {
         sleep(100 * MS).await;
