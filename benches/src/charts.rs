@@ -1,15 +1,62 @@
-//! The charts, as SVG files: CPU of a program against its rate of timeouts, and cost against armed
-//! timers. The upward axis begins at zero, and the other one is logarithmic.
+//! The drawings, as SVG files: CPU of a program against its rate of timeouts, cost against armed
+//! timers, and README's picture of a pause.
 //!
 //! Each is readable in a light and in a dark theme, and by a viewer that knows neither. A contender
-//! has the same colour in every chart; ours are of one hue, and what is no peer is grey. The same
-//! results give the same bytes.
+//! has the same colour in every drawing; ours are of one hue, and what is no peer is grey. The same
+//! figures give the same bytes.
 
-use std::fmt::Write;
-
-use crate::parts::{ARMED_SIZES, LOADS, RATES, name};
+use crate::part::name;
+use crate::parts::{ARMED_SIZES, LOADS, RATES};
 use crate::results::{Results, shown};
 use crate::rows::readable;
+
+/// The contenders that are drawn. The class of each is its number here.
+const CONTENDERS: [&str; 4] = [name::TICKWHEEL, name::TOKIO, name::DROP_IN, name::NO_TIMER];
+
+/// For a light ground and for a dark one. The colours can be told apart without red and green too.
+const STYLE: &str = "\
+text{fill:#1f2328}.quiet{fill:#59636e}.ground{fill:#fff}.grid{stroke:#d1d9e0}.strong{font-weight:600}\
+.line{fill:none;stroke:currentColor;stroke-width:2.5;stroke-linejoin:round}.dot{fill:currentColor}\
+.c0{color:#00728f}.c1{color:#d1570a}.c2{color:#3f9db5}.c3{color:#818b95}\
+@media(prefers-color-scheme:dark){text{fill:#f0f6fc}.quiet{fill:#9198a1}.ground{fill:#0d1117}.grid{stroke:#3d444d}\
+.c0{color:#4cc9e6}.c1{color:#ff9350}.c2{color:#2b9cb8}.c3{color:#8d96a0}}";
+
+const WIDTH: f64 = 760.0;
+
+/// A drawing that is not ended yet.
+struct Drawing(String);
+
+impl Drawing {
+    fn new(height: f64, title: &str, below: &str) -> Drawing {
+        let mut drawing = Drawing(format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" \
+             font-family=\"system-ui,-apple-system,'Segoe UI','Liberation Sans',sans-serif\" font-size=\"13\">\n\
+             <style>{STYLE}</style>\n<rect class=\"ground\" width=\"{WIDTH}\" height=\"{height}\" rx=\"6\"/>\n"
+        ));
+        drawing.text(16.0, 20.0, r#"class="strong""#, title);
+        drawing.text(16.0, 39.0, r#"class="quiet""#, below);
+        drawing
+    }
+
+    fn text(&mut self, x: f64, y: f64, style: &str, words: &str) {
+        let words = words.replace('&', "&amp;").replace('<', "&lt;");
+        let y = y + 4.5;
+        self.add(format!(
+            r#"<text x="{x:.1}" y="{y:.1}" {style}>{words}</text>"#
+        ));
+    }
+
+    fn add(&mut self, element: String) {
+        self.0 += &element;
+        self.0 += "\n";
+    }
+
+    fn end(self) -> String {
+        self.0 + "</svg>\n"
+    }
+}
+
+// Cost against a number. The upward axis begins at zero, and the other one is logarithmic.
 
 /// Each chart for which there are figures, with the name of its file.
 pub fn charts(results: &Results) -> Vec<(&'static str, String)> {
@@ -19,20 +66,21 @@ pub fn charts(results: &Results) -> Vec<(&'static str, String)> {
     let title = format!("CPU of a program that makes timeouts in bursts, every {pause} ms");
     let axes = ["timeouts a second (logarithmic)", "% of a core", "%"];
     let rates: Vec<Point> = RATES.iter().map(rate).collect();
-    let mut charts = vec![("programs.svg", draw(&title, axes, &rates, results))];
-    for (file, id, title) in [
-        ("armed.svg", "armed", "Arm and disarm one more timer"),
-        (
-            "replace.svg",
-            "replace",
-            "Replace one of the timers at random",
-        ),
-    ] {
+    let of_sizes = |id: &str, title| {
         let size = |size: &usize| (*size as f64, format!("{id}-{size}"));
         let sizes: Vec<Point> = ARMED_SIZES.iter().map(size).collect();
         let axes = ["timers armed (logarithmic)", "ns", "ns"];
-        charts.push((file, draw(title, axes, &sizes, results)));
-    }
+        draw(title, axes, &sizes, results)
+    };
+    let [armed, replace] = [
+        "Arm and disarm one more timer",
+        "Replace one of the timers at random",
+    ];
+    let charts = [
+        ("charts/programs.svg", draw(&title, axes, &rates, results)),
+        ("charts/armed.svg", of_sizes("armed", armed)),
+        ("charts/replace.svg", of_sizes("replace", replace)),
+    ];
     let drawn = charts
         .into_iter()
         .filter_map(|(file, chart)| Some((file, chart?)));
@@ -42,24 +90,10 @@ pub fn charts(results: &Results) -> Vec<(&'static str, String)> {
 /// Where on the axis a row stands, and the row.
 type Point = (f64, String);
 
-/// For a light ground and for a dark one. They can be told apart without red and green too.
-const COLORS: [(&str, &str, &str); 7] = [
-    (name::TICKWHEEL, "#00728f", "#4cc9e6"),
-    (name::DROP_IN, "#3f9db5", "#2b9cb8"),
-    (name::GLOBAL, "#6db3c4", "#8adcee"),
-    (name::TOKIO, "#d1570a", "#ff9350"),
-    (name::QUEUE, "#4a4f6b", "#aab0d6"),
-    (name::DELAY_QUEUE, "#b5173f", "#ff7b93"),
-    (name::PINGORA, "#7a4aa5", "#bd95ea"),
-];
-const GREY: (&str, &str) = ("#818b95", "#8d96a0");
-
-const SIZE: (f64, f64) = (760.0, 400.0);
+const HEIGHT: f64 = 400.0;
 /// The edges of the plot: left, top, right, bottom. The names stand right of it, with what each
 /// takes at the end of its line.
 const PLOT: [f64; 4] = [58.0, 66.0, 448.0, 342.0];
-/// How far apart the labels of the axis along stand at least.
-const APART: f64 = 36.0;
 
 fn draw(
     title: &str,
@@ -67,125 +101,58 @@ fn draw(
     points: &[Point],
     results: &Results,
 ) -> Option<String> {
-    let series = series(points, results);
-    let costs = series
-        .iter()
-        .flat_map(|(_, line)| line)
-        .map(|(_, cost)| *cost);
-    let most = costs.max_by(f64::total_cmp)?;
+    let mut series: Vec<(usize, Vec<(f64, f64)>)> = Vec::new();
+    for (number, contender) in CONTENDERS.iter().enumerate() {
+        let cost = |(at, row): &Point| Some((*at, results.median(row, contender)?));
+        series.push((number, points.iter().filter_map(cost).collect()));
+    }
+    series.retain(|(_, line)| !line.is_empty());
+    let end = |line: &[(f64, f64)]| line.last().map_or(0.0, |(_, cost)| *cost);
+    series.sort_by(|(_, one), (_, other)| end(other).total_cmp(&end(one)));
+
+    let costs = series.iter().flat_map(|(_, line)| line);
+    let most = costs.map(|(_, cost)| *cost).max_by(f64::total_cmp)?;
     let step = step(most);
-    let highest = (most / step).ceil() * step;
+    let steps = (most / step).ceil();
     let [left, top, right, bottom] = PLOT;
     let (first, last) = (points.first()?.0.ln(), points.last()?.0.ln());
     let x = |at: f64| left + 12.0 + (at.ln() - first) / (last - first) * (right - left - 24.0);
-    let y = |cost: f64| bottom - cost / highest * (bottom - top);
+    let y = |cost: f64| bottom - cost / (steps * step) * (bottom - top);
 
-    let mut svg = head();
-    let mut text = |x: f64, y: f64, style: &str, words: &str| {
-        let words = words.replace('&', "&amp;").replace('<', "&lt;");
-        let _ = writeln!(
-            svg,
-            r#"<text x="{x:.1}" y="{:.1}" {style}>{words}</text>"#,
-            y + 4.5
-        );
-    };
-    text(16.0, 20.0, r#"class="strong""#, title);
-    text(16.0, 39.0, r#"class="quiet""#, up);
-    text(
-        (left + right) / 2.0,
-        bottom + 38.0,
-        r#"class="quiet" text-anchor="middle""#,
-        along,
-    );
-    let mut free = f64::MAX;
-    for (at, _) in points.iter().rev().filter(|(at, _)| {
-        let has_room = free - x(*at) >= APART;
-        if has_room {
-            free = x(*at);
-        }
-        has_room
-    }) {
-        text(
-            x(*at),
-            bottom + 16.0,
-            r#"class="quiet" text-anchor="middle""#,
-            &short(*at),
-        );
+    let mut svg = Drawing::new(HEIGHT, title, up);
+    let quiet = |anchor| format!(r#"class="quiet" text-anchor="{anchor}""#);
+    svg.text((left + right) / 2.0, bottom + 38.0, &quiet("middle"), along);
+    for (at, _) in points.iter().filter(|(at, _)| at.log10().fract() == 0.0) {
+        svg.text(x(*at), bottom + 16.0, &quiet("middle"), &short(*at));
     }
-    let marks: Vec<f64> = (0..=(highest / step).round() as u32)
-        .map(|n| step * f64::from(n))
-        .collect();
-    for mark in &marks {
-        text(
-            left - 8.0,
-            y(*mark),
-            r#"class="quiet" text-anchor="end""#,
-            &short(*mark),
-        );
-    }
-    for (number, (contender, line)) in series.iter().enumerate() {
-        let style = if contender.starts_with(name::TICKWHEEL) {
-            r#"class="strong""#
-        } else {
-            ""
-        };
-        let cost = line.last().map_or(0.0, |(_, cost)| *cost);
-        let words = format!("{}, {} {unit}", shown(contender), readable(cost));
-        text(right + 30.0, top + 17.0 * number as f64, style, &words);
-    }
-    for mark in &marks {
-        let at = y(*mark);
-        let _ = writeln!(
-            svg,
+    for mark in (0..=steps as u32).map(|n| step * f64::from(n)) {
+        let at = y(mark);
+        svg.text(left - 8.0, at, &quiet("end"), &short(mark));
+        svg.add(format!(
             r#"<line x1="{left}" y1="{at:.1}" x2="{right}" y2="{at:.1}" class="grid"/>"#
-        );
+        ));
     }
-    for (number, (contender, line)) in series.iter().enumerate() {
-        let known = COLORS.iter().position(|(name, ..)| name == contender);
-        let class = known.map_or("grey".to_owned(), |number| format!("c{number}"));
-        let mut places: Vec<(f64, f64)> =
-            line.iter().map(|(at, cost)| (x(*at), y(*cost))).collect();
-        let path: Vec<String> = places
-            .iter()
-            .map(|(x, y)| format!("{x:.1},{y:.1}"))
-            .collect();
-        let _ = writeln!(
-            svg,
-            r#"<polyline points="{}" class="line {class}"/>"#,
-            path.join(" ")
-        );
-        places.push((right + 20.0, top + 17.0 * number as f64));
+    for (place, (number, line)) in series.iter().enumerate() {
+        let contender = CONTENDERS[*number];
+        let is_ours = contender.starts_with(name::TICKWHEEL);
+        let style = if is_ours { r#"class="strong""# } else { "" };
+        let words = format!("{}, {} {unit}", shown(contender), readable(end(line)));
+        let name_at = top + 17.0 * place as f64;
+        svg.text(right + 30.0, name_at, style, &words);
+        let mut places: Vec<_> = line.iter().map(|(at, cost)| (x(*at), y(*cost))).collect();
+        let path = places.iter().map(|(x, y)| format!("{x:.1},{y:.1}"));
+        let path = path.collect::<Vec<_>>().join(" ");
+        svg.add(format!(
+            r#"<polyline points="{path}" class="line c{number}"/>"#
+        ));
+        places.push((right + 20.0, name_at));
         for (x, y) in places {
-            let _ = writeln!(
-                svg,
-                r#"<circle cx="{x:.1}" cy="{y:.1}" r="3.5" class="dot {class}"/>"#
-            );
+            svg.add(format!(
+                r#"<circle cx="{x:.1}" cy="{y:.1}" r="3.5" class="dot c{number}"/>"#
+            ));
         }
     }
-    Some(svg + "</svg>\n")
-}
-
-/// The contenders of these rows with their medians, in the order of the ends of their lines.
-fn series<'a>(points: &[Point], results: &'a Results) -> Vec<(&'a str, Vec<(f64, f64)>)> {
-    let mut series: Vec<(&str, Vec<(f64, f64)>)> = Vec::new();
-    for (at, row) in points {
-        for record in results.records.iter().filter(|record| record.row == *row) {
-            let Some(found) = record.quartiles() else {
-                continue;
-            };
-            let point = (*at, found.median);
-            match series
-                .iter_mut()
-                .find(|(name, _)| *name == record.contender)
-            {
-                Some((_, line)) => line.push(point),
-                None => series.push((&record.contender, vec![point])),
-            }
-        }
-    }
-    let end = |line: &[(f64, f64)]| line.last().map_or(0.0, |(_, cost)| *cost);
-    series.sort_by(|(_, one), (_, other)| end(other).total_cmp(&end(one)));
-    series
+    Some(svg.end())
 }
 
 /// From one mark of the upward axis to the next: 1, 2 or 5 times a power of ten, and seven at most.
@@ -204,29 +171,61 @@ fn short(number: f64) -> String {
     }
 }
 
-/// Up to the ground.
-fn head() -> String {
-    let (width, height) = SIZE;
-    let colors = |is_dark: bool| {
-        let rule = |class: String, (light, dark): (&str, &str)| {
-            let color = if is_dark { dark } else { light };
-            format!(".dot.{class}{{fill:{color}}}.line.{class}{{stroke:{color}}}")
-        };
-        let known = COLORS.iter().enumerate();
-        let rules =
-            known.map(|(number, (_, light, dark))| rule(format!("c{number}"), (*light, *dark)));
-        rules
-            .chain([rule("grey".to_owned(), GREY)])
-            .collect::<String>()
+// How many live connections a pause of the server closes, in each way of finding idle ones. It is
+// drawn from README's table beside it, which `keepalive-server --compare` has counted.
+
+/// The head of the table in README.
+const COLUMN: &str = "live connections closed";
+const CLIENTS: f64 = 200.0;
+
+const BARS: [f64; 2] = [300.0, 650.0];
+const ROW: f64 = 30.0;
+const TOP: f64 = 58.0;
+
+/// The ways in README's table, each with the fewest and the most that were closed.
+fn ways(readme: &str) -> Vec<(String, [f64; 2])> {
+    let lines = readme.lines().skip_while(|line| !line.contains(COLUMN));
+    let lines = lines.skip(2).map_while(|line| line.strip_prefix('|'));
+    let way = |line: &str| {
+        let plain = line.replace(['*', '`'], "");
+        let mut cells = plain.split('|').map(str::trim);
+        let (way, closed) = (cells.next()?, cells.next()?);
+        let (least, most) = closed.split_once(" to ").unwrap_or((closed, closed));
+        Some((way.to_owned(), [least.parse().ok()?, most.parse().ok()?]))
     };
-    format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" height=\"{height}\" \
-         font-family=\"system-ui,-apple-system,'Segoe UI','Liberation Sans',sans-serif\" font-size=\"13\">\n\
-         <style>text{{fill:#1f2328}}.quiet{{fill:#59636e}}.ground{{fill:#fff}}.grid{{stroke:#d1d9e0}}\
-         .strong{{font-weight:600}}.line{{fill:none;stroke-width:2.5;stroke-linejoin:round}}{}\
-         @media(prefers-color-scheme:dark){{text{{fill:#f0f6fc}}.quiet{{fill:#9198a1}}.ground{{fill:#0d1117}}\
-         .grid{{stroke:#3d444d}}{}}}</style>\n<rect class=\"ground\" width=\"{width}\" height=\"{height}\" rx=\"6\"/>\n",
-        colors(false),
-        colors(true)
-    )
+    lines
+        .map(|line| way(line).unwrap_or_else(|| panic!("no row of a way: {line}")))
+        .collect()
+}
+
+/// The picture for that README.
+pub fn pauses(readme: &str) -> String {
+    let ways = ways(readme);
+    let height = TOP + ROW * ways.len() as f64 + 10.0;
+    let title = format!("Live connections that a pause of the server closes, of {CLIENTS}");
+    let below = "Dark: the fewest of five pauses. Pale: the most.";
+    let mut svg = Drawing::new(height, &title, below);
+    let [left, right] = BARS;
+    for (number, (way, [least, most])) in ways.iter().enumerate() {
+        let middle = TOP + ROW * (number as f64 + 0.5);
+        let closes_none = *most == 0.0;
+        let weight = if closes_none { "600" } else { "400" };
+        let style = |anchor| format!(r#"font-weight="{weight}" text-anchor="{anchor}""#);
+        svg.text(left - 12.0, middle, &style("end"), way);
+        let width = |closed: f64| (right - left) * closed / CLIENTS;
+        let class = if closes_none { "c0" } else { "c1" };
+        for (closed, opacity) in [(*most, 0.4), (*least, 1.0)] {
+            let wide = if closes_none { 2.0 } else { width(closed) };
+            let top = middle - 9.0;
+            svg.add(format!(
+                r#"<rect x="{left}" y="{top}" width="{wide:.1}" height="18" class="dot {class}" fill-opacity="{opacity}"/>"#
+            ));
+        }
+        let closed = match least == most {
+            true => format!("{most}"),
+            false => format!("{least} to {most}"),
+        };
+        svg.text(left + width(*most) + 10.0, middle, &style("start"), &closed);
+    }
+    svg.end()
 }

@@ -7,13 +7,15 @@ use std::env;
 use std::process::{Command, Stdio};
 
 use crate::harness::Record;
-use crate::parts::{How, PARTS, Part};
+use crate::part::{How, Part};
+use crate::parts::PARTS;
+use crate::rows::rows;
 use crate::settings::{Settings, target_folder};
 
 /// Measures a part, or tells why that cannot be done.
 pub fn measure(part: &Part, settings: &Settings) -> Result<Vec<Record>, String> {
     match part.how {
-        How::Together(_) => records_of(inside(part.name)?, settings),
+        How::Together(_) => records_of(inside(part.name), settings),
         How::Built(program, arguments) => records_of(cargo_run(program, arguments), settings),
         How::Apart {
             contenders, rounds, ..
@@ -23,7 +25,7 @@ pub fn measure(part: &Part, settings: &Settings) -> Result<Vec<Record>, String> 
             for _ in 0..settings.either(rounds, 1) {
                 fastrand::shuffle(&mut order);
                 for contender in &order {
-                    let mut command = inside(part.name)?;
+                    let mut command = inside(part.name);
                     command.args(["--contender", contender]);
                     for record in records_of(command, settings)? {
                         Record::gather(&mut all, record);
@@ -38,13 +40,14 @@ pub fn measure(part: &Part, settings: &Settings) -> Result<Vec<Record>, String> 
 
 /// The other side of [`measure`]: measures within this process, and tells.
 pub fn measure_inside(part: &str, contender: Option<&str>, settings: &Settings) {
-    let part = PARTS
-        .iter()
-        .find(|known| known.name == part)
-        .expect("the part is one of those listed");
-    tell(&match part.how {
+    let part = PARTS.iter().find(|known| known.name == part);
+    tell(&match part.expect("it is one of those listed").how {
         How::Together(run) => run(settings),
-        How::Apart { run, .. } => run(contender.expect("a contender is named"), settings),
+        How::Apart { run, .. } => {
+            let contender = contender.expect("a contender is named");
+            let record = |(row, figure): (String, _)| Record::new(&row, contender, vec![figure]);
+            run(contender, settings).into_iter().map(record).collect()
+        }
         How::Built(..) => unreachable!("another program measures it"),
     });
 }
@@ -52,25 +55,17 @@ pub fn measure_inside(part: &str, contender: Option<&str>, settings: &Settings) 
 /// Prints records for the process that waits for them.
 pub fn tell(records: &[Record]) {
     for record in records {
-        println!(
-            "{}",
-            serde_json::to_string(record).expect("a record is plain data")
-        );
+        let line = serde_json::to_string(record).expect("a record is plain data");
+        println!("{line}");
     }
 }
 
 /// A program of this package, which cargo builds first.
 fn cargo_run(program: &str, arguments: &str) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args([
-        "run",
-        "--release",
-        "--quiet",
-        "--bin",
-        program,
-        "--manifest-path",
-    ]);
-    command.arg(concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml"));
+    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
+    command.args(["run", "--release", "--quiet", "--bin", program]);
+    command.args(["--manifest-path", manifest]);
     if let Some(own) = target_folder() {
         command.env("CARGO_TARGET_DIR", own);
     }
@@ -78,26 +73,30 @@ fn cargo_run(program: &str, arguments: &str) -> Command {
     command
 }
 
-fn inside(part: &str) -> Result<Command, String> {
-    let program = env::current_exe().map_err(|error| format!("where am I? {error}"))?;
-    let mut command = Command::new(program);
+fn inside(part: &str) -> Command {
+    let mut command = Command::new(env::current_exe().expect("the program has a path"));
     command.args(["--inside", part]);
-    Ok(command)
+    command
 }
 
 fn records_of(mut command: Command, settings: &Settings) -> Result<Vec<Record>, String> {
     if settings.quick {
         command.arg("--quick");
     }
-    let output = command
-        .stderr(Stdio::inherit())
-        .output()
-        .map_err(|error| format!("{command:?} does not start: {error}"))?;
+    let output = command.stderr(Stdio::inherit()).output();
+    let output = output.map_err(|error| format!("{command:?} does not start: {error}"))?;
     if !output.status.success() {
         return Err(format!("{command:?}: {}", output.status));
     }
-    String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .map(|line| serde_json::from_str(line).map_err(|error| format!("{line}: {error}")))
-        .collect()
+    let rows = rows();
+    let record = |line: &str| {
+        let record: Record = serde_json::from_str(line).map_err(|e| format!("{line}: {e}"))?;
+        let is_late = record.row.starts_with("lateness-");
+        match is_late || rows.iter().any(|row| row.id == record.row) {
+            true => Ok(record),
+            false => Err(format!("{} is not in rows.txt", record.row)),
+        }
+    };
+    let told = String::from_utf8_lossy(&output.stdout);
+    told.lines().map(record).collect()
 }

@@ -2,8 +2,8 @@
 //! `goals.txt`, and those of the table of lateness beside its loads.
 
 use crate::harness::Quartiles;
+use crate::part::name;
 use crate::parts::lateness::LOADS;
-use crate::parts::name;
 use crate::results::{Results, how_called};
 use crate::rows::{readable, rows};
 
@@ -44,10 +44,9 @@ impl Mark {
     }
 
     fn at_most(found: f64, limit: f64) -> Mark {
-        if found <= limit {
-            Mark::Holds
-        } else {
-            Mark::Missed
+        match found <= limit {
+            true => Mark::Holds,
+            false => Mark::Missed,
         }
     }
 }
@@ -145,38 +144,5 @@ fn exact(found: f64) -> String {
         100.0.. => format!("{found:.1}"),
         10.0.. => format!("{found:.2}"),
         _ => format!("{found:.3}"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::harness::Record;
-
-    #[test]
-    fn a_goal_for_the_median_may_have_a_quartile_below() {
-        let of = |row: &str, theirs: [f64; 3]| {
-            let theirs = Record::new(row, name::TOKIO, theirs.to_vec());
-            let ours = Record::new(row, name::TICKWHEEL, vec![100.0; 3]);
-            let records = vec![ours, theirs];
-            let goals = judge(&Results {
-                records,
-                ..Results::default()
-            });
-            goals[0].mark
-        };
-        let holds = [110.0, 112.0, 114.0];
-        let mixed = [90.0, 101.0, 102.0];
-        let missed = [80.0, 82.0, 84.0];
-        for (row, marks) in [
-            ("large-8", [Mark::Holds, Mark::OnTheLine, Mark::Missed]),
-            ("hyper-cpu", [Mark::Holds, Mark::Holds, Mark::Missed]),
-        ] {
-            assert_eq!(
-                [holds, mixed, missed].map(|theirs| of(row, theirs)),
-                marks,
-                "{row}"
-            );
-        }
     }
 }

@@ -1,6 +1,7 @@
 //! How a row is measured: a [`Race`] lets operations take turns, a [`load()`] whole servers and
 //! clients, and a [`Record`] is what comes out of each.
 
+use std::array;
 use std::future::{Future, poll_fn};
 use std::hint::black_box;
 use std::io;
@@ -8,7 +9,7 @@ use std::ops::Range;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::thread::{available_parallelism, sleep};
 use std::time::{Duration, Instant};
@@ -16,8 +17,8 @@ use std::time::{Duration, Instant};
 use cpu_time::ThreadTime;
 use serde::{Deserialize, Serialize, Serializer};
 use tokio::runtime;
-use tokio::runtime::{Handle, Runtime};
-use tokio::task::{unconstrained, yield_now};
+use tokio::runtime::Runtime;
+use tokio::task::{JoinHandle, unconstrained, yield_now};
 
 use crate::settings::Settings;
 
@@ -34,24 +35,25 @@ pub fn runtime(workers: usize) -> Runtime {
     builder.build().expect("the runtime starts")
 }
 
-/// A row's contenders, which run alternately. In each round each of them has one sample, in an
-/// order that is shuffled anew.
+/// A row's contenders, which run alternately: in each round each of them has one sample.
 pub struct Race {
-    row: String,
+    pub row: String,
     threads: usize,
     pace: Pace,
     runtime: Rc<Runtime>,
+    pub names: Vec<&'static str>,
     contenders: Vec<Contender>,
 }
 
 struct Contender {
-    name: &'static str,
     runtime: Rc<Runtime>,
-    make: Box<dyn FnMut() -> Box<dyn Operation>>,
+    make: Box<dyn FnMut() -> Hand>,
     /// One operation for each thread, between the samples.
-    hands: Vec<Box<dyn Operation>>,
-    samples: Vec<f64>,
+    hands: Vec<Hand>,
 }
+
+/// An operation of any contender.
+pub type Hand = Box<dyn Operation>;
 
 impl Race {
     /// A race in this many tasks at once, on a runtime with a worker for each, and two at least.
@@ -63,6 +65,7 @@ impl Race {
             threads: threads.max(1),
             pace: Pace::Continuous,
             runtime: Rc::new(runtime(workers)),
+            names: Vec::new(),
             contenders: Vec::new(),
         }
     }
@@ -72,80 +75,99 @@ impl Race {
     }
 
     /// Adds a contender. `make` is called once for each thread, within the runtime.
-    pub fn enter<O: Operation>(&mut self, name: &'static str, make: impl FnMut() -> O + 'static) {
+    pub fn enter(&mut self, name: &'static str, make: impl FnMut() -> Hand + 'static) {
         self.enter_on(self.runtime.clone(), name, make);
     }
 
     /// As `enter`, on another runtime than the others are on.
-    pub fn enter_on<O: Operation>(
+    pub fn enter_on(
         &mut self,
         runtime: Rc<Runtime>,
         name: &'static str,
-        mut make: impl FnMut() -> O + 'static,
+        make: impl FnMut() -> Hand + 'static,
     ) {
+        self.names.push(name);
         self.contenders.push(Contender {
-            name,
             runtime,
-            make: Box::new(move || Box::new(make())),
+            make: Box::new(make),
             hands: Vec::new(),
-            samples: Vec::new(),
         });
     }
 
+    /// An operation of one contender, and its runtime.
+    pub fn alone(mut self, contender: &str) -> (Rc<Runtime>, Hand) {
+        let index = self.names.iter().position(|name| *name == contender);
+        let contender = &mut self.contenders[index.expect("it was entered")];
+        let _within = contender.runtime.enter();
+        (contender.runtime.clone(), (contender.make)())
+    }
+
     pub fn run(mut self, settings: &Settings) -> Vec<Record> {
-        let mut order: Vec<usize> = (0..self.contenders.len()).collect();
-        for _ in 0..settings.rounds {
-            fastrand::shuffle(&mut order);
-            for &index in &order {
-                let (pace, threads) = (self.pace, self.threads);
-                self.contenders[index].turn(pace, threads, settings);
+        in_turn(&[&self.row], &self.names, settings.rounds, |index| {
+            let contender = &mut self.contenders[index];
+            if contender.hands.is_empty() {
+                let _within = contender.runtime.enter();
+                let hands = (0..self.threads).map(|_| (contender.make)());
+                contender.hands.extend(hands);
             }
-        }
-        self.contenders
-            .into_iter()
-            .map(|contender| Record::new(&self.row, contender.name, contender.samples))
-            .collect()
+            let hands = &mut contender.hands;
+            [at_once(&contender.runtime, hands, self.pace, settings)]
+        })
     }
 }
 
-impl Contender {
-    fn turn(&mut self, pace: Pace, threads: usize, settings: &Settings) {
-        let line = StartingLine::new(threads);
-        let mut hands = std::mem::take(&mut self.hands);
-        if hands.is_empty() {
-            let _within = self.runtime.enter();
-            hands.extend((0..threads).map(|_| (self.make)()));
+/// Lets contenders take turns, in an order that is shuffled anew in each round. `turn` runs the
+/// contender of that index, and returns its figure in each of the rows.
+pub fn in_turn<const ROWS: usize>(
+    rows: &[impl AsRef<str>; ROWS],
+    contenders: &[&str],
+    rounds: usize,
+    mut turn: impl FnMut(usize) -> [f64; ROWS],
+) -> Vec<Record> {
+    let of_each = |who: &&str| {
+        let rows = rows.each_ref();
+        rows.map(|row| Record::new(row.as_ref(), who, Vec::new()))
+    };
+    let mut records: Vec<_> = contenders.iter().map(of_each).collect();
+    let mut order: Vec<usize> = (0..contenders.len()).collect();
+    for _ in 0..rounds {
+        fastrand::shuffle(&mut order);
+        for &index in &order {
+            for (record, figure) in records[index].iter_mut().zip(turn(index)) {
+                record.samples.push(figure);
+            }
         }
-        // These are spawned from outside, so each goes to a worker that is free.
-        let tasks: Vec<_> = hands
-            .into_iter()
-            .map(|mut hand| {
-                let (line, settings) = (line.clone(), settings.clone());
-                self.runtime.spawn(unconstrained(async move {
-                    let took = sample(&mut *hand, pace, &settings, &line).await;
-                    (hand, took)
-                }))
-            })
-            .collect();
-        let mut took = Vec::new();
-        for task in tasks {
-            let (hand, one) = self
-                .runtime
-                .block_on(task)
-                .expect("the operation does not panic");
-            self.hands.push(hand);
-            took.push(one);
-        }
-        self.samples.push(core_time(&took));
     }
+    records.into_iter().flatten().collect()
+}
+
+/// A sample of each of these in a task of its own, all at once: nanoseconds for each operation.
+pub fn at_once(runtime: &Runtime, hands: &mut Vec<Hand>, pace: Pace, settings: &Settings) -> f64 {
+    let line = Arc::new(StartingLine::new(hands.len()));
+    let run = |mut hand: Hand| {
+        let (line, settings) = (line.clone(), settings.clone());
+        // It is spawned from outside, so it goes to a worker that is free.
+        runtime.spawn(unconstrained(async move {
+            let took = sample(&mut *hand, pace, &settings, &line).await;
+            (hand, took)
+        }))
+    };
+    let tasks: Vec<_> = hands.drain(..).map(run).collect();
+    let mut took = Vec::new();
+    for task in tasks {
+        let (hand, one) = runtime.block_on(task).expect("no operation panics");
+        hands.push(hand);
+        took.push(one);
+    }
+    core_time(&took)
 }
 
 /// Nanoseconds of a core for each operation. With at most as many threads as cores, this is what an
 /// operation takes on its thread.
 pub fn core_time(took: &[Took]) -> f64 {
     let cores = available_parallelism().map_or(1, usize::from);
-    let time: f64 = took.iter().map(|took| took.time.as_secs_f64()).sum();
-    let operations: usize = took.iter().map(|took| took.operations).sum();
+    let time: f64 = took.iter().map(|(time, _)| time.as_secs_f64()).sum();
+    let operations: usize = took.iter().map(|(_, operations)| operations).sum();
     let busy = cores.min(took.len()) as f64 / took.len() as f64;
     time * busy * 1e9 / operations as f64
 }
@@ -166,10 +188,8 @@ pub trait Client: Send + 'static {
 pub struct Scene<C> {
     /// They all have a request under way during the turn.
     pub clients: Vec<C>,
-    /// The runtime of the clients: one of the two below.
-    pub clients_on: Handle,
-    /// The other side of the sockets, if it has a thread of its own.
-    pub other: Option<Runtime>,
+    /// Runs the clients, and whatever else is not measured.
+    pub other: Runtime,
     /// Has the timers that are compared, and one worker. The CPU of that thread counts.
     pub measured: Runtime,
 }
@@ -182,85 +202,52 @@ pub fn load<C: Client>(
     mut set_up: impl FnMut(&'static str) -> Scene<C>,
 ) -> Vec<Record> {
     let rounds = settings.either(25, 3);
-    let warm_up = settings.either(Duration::from_millis(30), Duration::from_millis(20));
-    let sample = settings.either(Duration::from_millis(90), Duration::from_millis(40));
-    let mut samples = vec![[const { Vec::new() }; 2]; contenders.len()];
-    let mut order: Vec<usize> = (0..contenders.len()).collect();
-    for _ in 0..rounds {
-        fastrand::shuffle(&mut order);
-        for &index in &order {
-            let [rate, cpu] = set_up(contenders[index]).turn(warm_up, sample);
-            samples[index][0].push(rate);
-            samples[index][1].push(cpu);
-        }
-    }
-    let each = contenders.iter().zip(samples);
-    each.flat_map(|(contender, [rate, cpu])| {
-        [
-            Record::new(&format!("{part}-rate"), contender, rate),
-            Record::new(&format!("{part}-cpu"), contender, cpu),
-        ]
+    let [warm_up, sample] = settings
+        .either([30, 90], [20, 40])
+        .map(Duration::from_millis);
+    let rows = ["rate", "cpu"].map(|row| format!("{part}-{row}"));
+    in_turn(&rows, contenders, rounds, |index| {
+        set_up(contenders[index]).turn(warm_up, sample)
     })
-    .collect()
-}
-
-#[derive(Default)]
-struct Turn {
-    is_over: AtomicBool,
-    requests: AtomicU64,
-}
-
-/// What the measured thread has done up to a moment.
-struct Look {
-    at: Instant,
-    requests: u64,
-    cpu: Duration,
 }
 
 impl<C: Client> Scene<C> {
     /// Requests a second, and nanoseconds of the measured thread for each.
-    fn turn(mut self, warm_up: Duration, sample: Duration) -> [f64; 2] {
-        let turn = Arc::new(Turn::default());
-        let tasks: Vec<_> = std::mem::take(&mut self.clients)
-            .into_iter()
-            .map(|client| self.clients_on.spawn(requests(client, turn.clone())))
-            .collect();
+    fn turn(self, warm_up: Duration, sample: Duration) -> [f64; 2] {
+        let requests = Arc::new(AtomicU64::new(0));
+        let send = |mut client: C| {
+            let requests = requests.clone();
+            self.other.spawn(async move {
+                loop {
+                    client.request().await.expect("the request is answered");
+                    requests.fetch_add(1, Ordering::Relaxed);
+                }
+            })
+        };
+        let tasks: Vec<JoinHandle<()>> = self.clients.into_iter().map(send).collect();
+        // From a task: that is on the one worker, so the time of its thread is the worker's.
+        let look = || {
+            let requests = requests.clone();
+            let look = self.measured.spawn(async move {
+                let cpu = ThreadTime::now().as_duration();
+                (Instant::now(), requests.load(Ordering::Relaxed), cpu)
+            });
+            self.measured.block_on(look).expect("a look does not panic")
+        };
         sleep(warm_up);
-        let before = self.look(&turn);
+        let before = look();
         sleep(sample);
-        let after = self.look(&turn);
-        turn.is_over.store(true, Ordering::Relaxed);
-        for task in tasks {
-            let client = self.clients_on.block_on(task);
-            self.clients.push(client.expect("no client panics"));
-        }
-        let requests = (after.requests - before.requests) as f64;
+        let after = look();
+        assert!(
+            tasks.iter().all(|task| !task.is_finished()),
+            "a client failed"
+        );
+        let requests = (after.1 - before.1) as f64;
         [
-            requests / (after.at - before.at).as_secs_f64(),
-            (after.cpu - before.cpu).as_nanos() as f64 / requests,
+            requests / (after.0 - before.0).as_secs_f64(),
+            (after.2 - before.2).as_nanos() as f64 / requests,
         ]
     }
-
-    /// Looks from a task: that is on the one worker, so the time of its thread is the worker's.
-    fn look(&self, turn: &Arc<Turn>) -> Look {
-        let turn = turn.clone();
-        let look = self.measured.spawn(async move {
-            Look {
-                at: Instant::now(),
-                requests: turn.requests.load(Ordering::Relaxed),
-                cpu: ThreadTime::now().as_duration(),
-            }
-        });
-        self.measured.block_on(look).expect("a look does not panic")
-    }
-}
-
-async fn requests<C: Client>(mut client: C, turn: Arc<Turn>) -> C {
-    while !turn.is_over.load(Ordering::Relaxed) {
-        client.request().await.expect("the request is answered");
-        turn.requests.fetch_add(1, Ordering::Relaxed);
-    }
-    client
 }
 
 // One sample of one contender: warm up, then take the time of as many operations as fit.
@@ -282,12 +269,8 @@ pub enum Pace {
     Passes { size: usize, every: Duration },
 }
 
-/// What one task did in one sample.
-#[derive(Clone, Copy, Debug)]
-pub struct Took {
-    pub time: Duration,
-    pub operations: usize,
-}
+/// How long one task took in one sample, and for how many operations.
+pub type Took = (Duration, usize);
 
 /// Runs one sample in the current task.
 pub async fn sample(
@@ -325,10 +308,7 @@ async fn continuous(hand: &mut dyn Operation, settings: &Settings) -> Took {
         operations += size;
         yield_now().await;
     }
-    Took {
-        time: begin.elapsed(),
-        operations,
-    }
+    (begin.elapsed(), operations)
 }
 
 async fn passes(
@@ -337,23 +317,20 @@ async fn passes(
     every: Duration,
     settings: &Settings,
 ) -> Took {
-    let mut took = Took {
-        time: Duration::ZERO,
-        operations: 0,
-    };
+    let (mut time, mut operations) = (Duration::ZERO, 0);
     let begin = Instant::now();
     while begin.elapsed() < settings.warm_up + settings.sample {
         let pass = Instant::now();
-        let time = batch(hand, size).await;
+        let took = batch(hand, size).await;
         if begin.elapsed() >= settings.warm_up {
-            took.time += time;
-            took.operations += size;
+            time += took;
+            operations += size;
         }
         while pass.elapsed() < every {
             yield_now().await;
         }
     }
-    took
+    (time, operations)
 }
 
 /// The time of a number of operations, all in one poll of the task.
@@ -366,23 +343,18 @@ pub async fn batch(hand: &mut dyn Operation, size: usize) -> Duration {
     .await
 }
 
-/// Where the tasks of a sample wait for one another. They keep yielding, so the wait needs no more
-/// workers than there are.
-#[derive(Clone)]
-pub struct StartingLine {
-    missing: Arc<AtomicUsize>,
-}
+/// Where the tasks of a sample wait for one another: how many are missing. They keep yielding, so
+/// the wait needs no more workers than there are.
+pub struct StartingLine(AtomicUsize);
 
 impl StartingLine {
     pub fn new(tasks: usize) -> StartingLine {
-        StartingLine {
-            missing: Arc::new(AtomicUsize::new(tasks)),
-        }
+        StartingLine(AtomicUsize::new(tasks))
     }
 
     async fn all_here(&self) {
-        self.missing.fetch_sub(1, Ordering::AcqRel);
-        while self.missing.load(Ordering::Acquire) > 0 {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+        while self.0.load(Ordering::Acquire) > 0 {
             yield_now().await;
         }
     }
@@ -406,15 +378,15 @@ impl<F: FnMut(&mut Context<'_>, usize) + Send + 'static> Operation for F {
 }
 
 /// An operation from a closure, which does it as often as its argument says.
-pub fn operation(run: impl FnMut(&mut Context<'_>, usize) + Send + 'static) -> impl Operation {
-    run
+pub fn operation(run: impl FnMut(&mut Context<'_>, usize) + Send + 'static) -> Hand {
+    Box::new(run)
 }
 
 /// Makes a future with a duration, polls it once and drops it. All futures must be ready, or none.
 pub fn polled_once<F: Future>(
     ready: bool,
     mut make: impl FnMut(Duration) -> F + Send + 'static,
-) -> impl Operation {
+) -> Hand {
     let durations = Durations::of_timeouts();
     operation(move |cx, times| {
         let mut were_ready = 0;
@@ -422,11 +394,8 @@ pub fn polled_once<F: Future>(
             let future = pin!(make(durations.get(index)));
             were_ready += usize::from(future.poll(cx).is_ready());
         }
-        assert_eq!(
-            were_ready,
-            if ready { times } else { 0 },
-            "measured something else"
-        );
+        let expected = if ready { times } else { 0 };
+        assert_eq!(were_ready, expected, "measured something else");
     })
 }
 
@@ -435,20 +404,14 @@ pub fn polled_once<F: Future>(
 const LEN: usize = 1024;
 
 /// A table of random durations, read round and round.
-pub struct Durations {
-    table: Box<[Duration; LEN]>,
-}
+pub struct Durations(Box<[Duration; LEN]>);
 
 impl Durations {
     /// Durations within this range of seconds.
     pub fn seconds(range: Range<u64>) -> Durations {
         let micros = range.start * 1_000_000..range.end * 1_000_000;
-        let table = (0..LEN)
-            .map(|_| Duration::from_micros(fastrand::u64(micros.clone())))
-            .collect::<Box<[_]>>();
-        Durations {
-            table: table.try_into().expect("it has that length"),
-        }
+        let random = || Duration::from_micros(fastrand::u64(micros.clone()));
+        Durations(Box::new(array::from_fn(|_| random())))
     }
 
     /// What timeouts commonly are: 5 to 60 seconds.
@@ -457,38 +420,20 @@ impl Durations {
     }
 
     pub fn get(&self, index: usize) -> Duration {
-        self.table[index % LEN]
+        self.0[index % LEN]
     }
 }
 
-// Inner futures for timeouts. The compiler cannot know what they will answer.
+/// An inner future for timeouts: ready at the first poll, or never. The compiler cannot know which.
+pub struct Inner<const READY: bool>;
 
-/// Ready at the first poll.
-pub struct Once;
-
-impl Future for Once {
+impl<const READY: bool> Future for Inner<READY> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        if black_box(true) {
-            Poll::Ready(())
-        } else {
-            Poll::Pending
-        }
-    }
-}
-
-/// Never ready.
-pub struct Never;
-
-impl Future for Never {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        if black_box(false) {
-            Poll::Ready(())
-        } else {
-            Poll::Pending
+        match black_box(READY) {
+            true => Poll::Ready(()),
+            false => Poll::Pending,
         }
     }
 }
@@ -516,16 +461,14 @@ impl Quartiles {
         let last = sorted.len().checked_sub(1)? as f64;
         let at = |part: f64| {
             let place = part * last;
-            let (below, above) = (
-                sorted[place.floor() as usize],
-                sorted[place.ceil() as usize],
-            );
+            let [below, above] = [place.floor(), place.ceil()].map(|at| sorted[at as usize]);
             below + (above - below) * place.fract()
         };
+        let [lower, median, upper] = [0.25, 0.5, 0.75].map(at);
         Some(Quartiles {
-            lower: at(0.25),
-            median: at(0.5),
-            upper: at(0.75),
+            lower,
+            median,
+            upper,
         })
     }
 }
@@ -544,10 +487,8 @@ pub struct Record {
 
 /// No measurement here tells more.
 fn to_four_digits<S: Serializer>(samples: &[f64], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(samples.iter().map(|sample| {
-        let rounded = format!("{sample:.3e}").parse();
-        rounded.unwrap_or(*sample)
-    }))
+    let rounded = |sample: &f64| format!("{sample:.3e}").parse().unwrap_or(*sample);
+    serializer.collect_seq(samples.iter().map(rounded))
 }
 
 impl Record {
@@ -566,10 +507,8 @@ impl Record {
 
     /// Adds the samples of another process to those of the same contender in the same row.
     pub fn gather(all: &mut Vec<Record>, one: Record) {
-        match all
-            .iter_mut()
-            .find(|known| known.is_of(&one.row, &one.contender))
-        {
+        let mut known = all.iter_mut();
+        match known.find(|known| known.is_of(&one.row, &one.contender)) {
             Some(known) => known.samples.extend(one.samples),
             None => all.push(one),
         }
@@ -583,20 +522,22 @@ impl Record {
 #[cfg(test)]
 mod tests {
     use tickwheel::Timer;
+    use tokio::runtime::Handle;
 
     use super::*;
 
     const WORK: Duration = Duration::from_millis(1);
 
-    /// Takes that much of its thread's time for a request.
-    struct Works;
+    /// A request takes that much time of a thread of this runtime.
+    struct Works(Handle);
 
     impl Client for Works {
         async fn request(&mut self) -> io::Result<()> {
-            let begin = ThreadTime::now().as_duration();
-            while ThreadTime::now().as_duration() - begin < WORK {}
-            yield_now().await;
-            Ok(())
+            let work = self.0.spawn(async {
+                let begin = ThreadTime::now().as_duration();
+                while ThreadTime::now().as_duration() - begin < WORK {}
+            });
+            Ok(work.await?)
         }
     }
 
@@ -604,12 +545,11 @@ mod tests {
     fn the_time_of_the_measured_thread_counts_alone() {
         for is_measured in [true, false] {
             let (measured, other) = (runtime(1), runtime(1));
+            let at_work = if is_measured { &measured } else { &other };
+            let clients = vec![Works(at_work.handle().clone())];
             let scene = Scene {
-                clients: vec![Works],
-                clients_on: if is_measured { &measured } else { &other }
-                    .handle()
-                    .clone(),
-                other: Some(other),
+                clients,
+                other,
                 measured,
             };
             let [rate, cpu] = scene.turn(Duration::from_millis(10), Duration::from_millis(300));
@@ -622,11 +562,8 @@ mod tests {
     #[test]
     fn quartiles_of_few_and_of_none() {
         assert_eq!(Quartiles::of(&[]), None);
-        let one = Quartiles::of(&[3.0]).unwrap();
-        assert_eq!((one.lower, one.median, one.upper), (3.0, 3.0, 3.0));
-        let five = Quartiles::of(&[5.0, 1.0, 4.0, 2.0, 3.0]).unwrap();
-        assert_eq!((five.lower, five.median, five.upper), (2.0, 3.0, 4.0));
-        assert_eq!(Quartiles::of(&[1.0, 2.0]).unwrap().median, 1.5);
+        let two = Quartiles::of(&[3.0, 1.0]).unwrap();
+        assert_eq!([two.lower, two.median, two.upper], [1.5, 2.0, 2.5]);
     }
 
     /// A row of timeouts arms what it says, and no less because of tokio's cooperative budget.
@@ -635,12 +572,10 @@ mod tests {
         runtime(2).block_on(async {
             let timer = Timer::builder().build().unwrap();
             for (ready, armed) in [(true, 0), (false, 5_000)] {
-                let mut hand: Box<dyn Operation> = if ready {
-                    let timer = timer.clone();
-                    Box::new(polled_once(ready, move |after| timer.timeout(after, Once)))
-                } else {
-                    let timer = timer.clone();
-                    Box::new(polled_once(ready, move |after| timer.timeout(after, Never)))
+                let of = timer.clone();
+                let mut hand = match ready {
+                    true => polled_once(ready, move |after| of.timeout(after, Inner::<true>)),
+                    false => polled_once(ready, move |after| of.timeout(after, Inner::<false>)),
                 };
                 unconstrained(batch(&mut *hand, 5_000)).await;
                 let metrics = timer.metrics();

@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use tokio::sync::mpsc::{Receiver, channel};
-use tokio::task::JoinHandle;
+use tokio::task::JoinSet;
 
 /// What a program does with its timers.
 pub struct Idiom {
@@ -19,8 +19,6 @@ pub struct Idiom {
     pub title: &'static str,
     /// On how many workers it has a row. 0 is a runtime on the current thread.
     pub workers: &'static [usize],
-    /// Whether it resets a timer with each message.
-    pub resets: bool,
     pub tokio: Program,
     pub tickwheel: Program,
     /// The same messages, or turns of a loop, without a timer.
@@ -191,39 +189,34 @@ async fn pairs<F>(tasks: usize, times: usize, receive: fn(Receiver<usize>) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    let start = |_| {
+    let mut receivers = JoinSet::new();
+    for _ in 0..tasks {
         let (sender, messages) = channel(CAPACITY);
         tokio::spawn(async move {
             for message in 0..times {
                 sender.send(message).await.expect("the receiver is there");
             }
         });
-        tokio::spawn(receive(messages))
-    };
-    ended((0..tasks).map(start).collect()).await;
+        receivers.spawn(receive(messages));
+    }
+    receivers.join_all().await;
 }
 
 async fn alone<F>(tasks: usize, times: usize, run: fn(usize) -> F)
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    ended((0..tasks).map(|_| tokio::spawn(run(times))).collect()).await;
-}
-
-async fn ended(tasks: Vec<JoinHandle<()>>) {
-    for task in tasks {
-        task.await.expect("no task panics");
-    }
+    let tasks: JoinSet<()> = (0..tasks).map(|_| run(times)).collect();
+    tasks.join_all().await;
 }
 
 /// The idioms, in the order of the tables.
 macro_rules! idioms {
-    ($($how:ident $bare:ident $id:ident $workers:expr, $resets:expr, $title:expr;)+) => {
+    ($($how:ident $bare:ident $id:ident $workers:expr, $title:expr;)+) => {
         pub const IDIOMS: &[Idiom] = &[$(Idiom {
             id: stringify!($id),
             title: $title,
             workers: &$workers,
-            resets: $resets,
             tokio: |tasks, times| Box::pin($how(tasks, times, with_tokio::$id)),
             tickwheel: |tasks, times| Box::pin($how(tasks, times, with_tickwheel::$id)),
             no_timer: |tasks, times| Box::pin($how(tasks, times, $bare)),
@@ -232,14 +225,14 @@ macro_rules! idioms {
 }
 
 idioms! {
-    pairs received timeout_each [0, 1, 2], false, "`timeout(30 s, rx.recv())` for each message";
-    pairs received select_sleep [0, 1, 2], false, "`select!` of `rx.recv()` and a fresh `sleep(30 s)`";
-    pairs received select_pinned [0, 1, 2], true, "`select!` with a pinned sleep that each message resets";
-    pairs received select_biased [0, 1, 2], true, "the same, `biased`, the sleep first";
-    pairs received select_interval [0, 1, 2], false, "`select!` with an interval";
-    pairs received interval_reset [0, 1, 2], true, "`select!` with an interval that each message resets";
-    pairs received timeout_hundred [0, 1, 2], false, "one `timeout` around a hundred messages";
-    alone looped made [0, 1, 2, 8], false, "`sleep(30 s)`, made and dropped";
-    alone looped ready [0, 8], false, "`timeout` around a ready future";
-    alone looped many [0, 8], false, "many sleeps, each polled once and dropped";
+    pairs received timeout_each [0, 1, 2], "`timeout(30 s, rx.recv())` for each message";
+    pairs received select_sleep [0, 1, 2], "`select!` of `rx.recv()` and a fresh `sleep(30 s)`";
+    pairs received select_pinned [0, 1, 2], "`select!` with a pinned sleep that each message resets";
+    pairs received select_biased [0, 1, 2], "the same, `biased`, the sleep first";
+    pairs received select_interval [0, 1, 2], "`select!` with an interval";
+    pairs received interval_reset [0, 1, 2], "`select!` with an interval that each message resets";
+    pairs received timeout_hundred [0, 1, 2], "one `timeout` around a hundred messages";
+    alone looped made [0, 1, 2, 8], "`sleep(30 s)`, made and dropped";
+    alone looped ready [0, 8], "`timeout` around a ready future";
+    alone looped many [0, 8], "many sleeps, each polled once and dropped";
 }

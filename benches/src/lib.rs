@@ -3,15 +3,15 @@
 //! ```text
 //!   main.rs     what the command line asks for
 //!   conductor   runs the parts, each in a process of its own, and gathers their records
+//!   part        what a part is, and the names of the contenders
 //!   parts/      the parts: each sets up contenders side by side and measures some rows
 //!   idioms      loops as users write them, with tokio's timers and with ours
 //!   harness     how a row is measured: contenders in turn, in short samples, in tasks of a running runtime
 //!   rows        what each row is, in words
 //!   results     what comes out of a run, and the ratios between its records
 //!   goals       what tickwheel sets out to reach in which row
-//!   report      RESULTS.md and README's table
+//!   report      RESULTS.md, whose words are in page.md, and README's table
 //!   charts      the drawings
-//!   pauses      README's picture of a pause, from the table beside it
 //! ```
 //!
 //! # What makes a comparison fair here
@@ -31,7 +31,7 @@
 //! - Durations come from a table of random ones, so that timers do not all meet in one slot.
 //! - Peers are used as their users use them, at the versions that RESULTS.md states. tokio has the
 //!   locks of `parking_lot`, which its feature `full` turns on.
-//! - `tokio/test-util`, which slows tokio's clock, is not in the build: [`guard`].
+//! - `tokio/test-util`, which slows tokio's clock, is not in the build. The program refuses it.
 //! - Where whole servers and clients are compared, each contender is set up anew for each of its
 //!   turns, with a runtime of its own: [`harness::load()`]. The timers that are compared have one
 //!   thread, and its CPU alone counts. The other side of the sockets has another.
@@ -58,11 +58,10 @@
 pub mod charts;
 pub mod conductor;
 pub mod goals;
-pub mod guard;
 pub mod harness;
 pub mod idioms;
+pub mod part;
 pub mod parts;
-pub mod pauses;
 pub mod report;
 pub mod results;
 pub mod rows;

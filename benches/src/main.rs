@@ -7,11 +7,11 @@ use std::time::Instant;
 
 use clap::Parser;
 use tickwheel_bench::conductor;
-use tickwheel_bench::guard::has_test_util;
-use tickwheel_bench::parts::{PARTS, Part};
+use tickwheel_bench::part::Part;
+use tickwheel_bench::parts::PARTS;
 use tickwheel_bench::results::{Facts, Results, Run};
 use tickwheel_bench::settings::{Settings, target_folder};
-use tickwheel_bench::{charts, pauses, report};
+use tickwheel_bench::{charts, report};
 
 /// Measures tickwheel against its peers.
 ///
@@ -49,16 +49,6 @@ struct Options {
     contender: Option<String>,
 }
 
-impl Options {
-    fn ask_for(&self, part: &Part) -> bool {
-        self.only.is_empty() || self.only.iter().any(|name| name == part.name)
-    }
-
-    fn is_whole(&self) -> bool {
-        !self.quick && self.only.is_empty()
-    }
-}
-
 fn main() -> ExitCode {
     // Output that is cut off, as by `| head -1`, ends the program without a panic.
     sigpipe::reset();
@@ -70,11 +60,7 @@ fn main() -> ExitCode {
         );
         return ExitCode::FAILURE;
     }
-    let settings = if options.quick {
-        Settings::quick()
-    } else {
-        Settings::full()
-    };
+    let settings = Settings::new(options.quick);
     if let Some(part) = &options.inside {
         conductor::measure_inside(part, options.contender.as_deref(), &settings);
         return ExitCode::SUCCESS;
@@ -97,16 +83,16 @@ fn main() -> ExitCode {
 
 /// Whether all is as it was asked for.
 fn run(options: &Options, settings: &Settings) -> Result<bool, Box<dyn Error>> {
-    let run = if options.kept {
-        Run::load(Run::kept_in())?
-    } else {
-        Run {
+    let run = match options.kept {
+        true => Run::load(Run::kept_in())?,
+        false => Run {
             facts: Facts::gather(),
             results: measure(options, settings),
-        }
+        },
     };
+    let is_whole = !options.quick && options.only.is_empty();
     let mut is_well = run.results.failures.is_empty();
-    let keeps = options.kept || options.is_whole() && is_well;
+    let keeps = options.kept || is_whole && is_well;
     let page = report::page(&run);
     println!("{page}");
     if options.goals {
@@ -123,16 +109,16 @@ fn run(options: &Options, settings: &Settings) -> Result<bool, Box<dyn Error>> {
     fs::create_dir_all(folder.join("charts"))?;
     fs::write(folder.join("RESULTS.md"), page)?;
     for (file, chart) in charts::charts(&run.results) {
-        fs::write(folder.join("charts").join(file), chart)?;
+        fs::write(folder.join(file), chart)?;
     }
     if keeps {
         let readme = folder.join("../README.md");
         let updated = report::readme(&fs::read_to_string(&readme)?, &run.results)?;
-        fs::write(folder.join("charts/pauses.svg"), pauses::chart(&updated))?;
+        fs::write(folder.join("charts/pauses.svg"), charts::pauses(&updated))?;
         fs::write(readme, updated)?;
     }
     println!("Written to {}", folder.display());
-    Ok(is_well && (keeps || !options.is_whole()))
+    Ok(is_well && (keeps || !is_whole))
 }
 
 fn measure(options: &Options, settings: &Settings) -> Results {
@@ -140,7 +126,9 @@ fn measure(options: &Options, settings: &Settings) -> Results {
         eprintln!("This is not a release build: its figures say nothing.");
     }
     let mut results = Results::default();
-    for part in PARTS.iter().filter(|part| options.ask_for(part)) {
+    let only = &options.only;
+    let is_asked = |part: &&Part| only.is_empty() || only.iter().any(|name| name == part.name);
+    for part in PARTS.iter().filter(is_asked) {
         eprint!("{:<14} {} … ", part.name, part.about);
         let begin = Instant::now();
         let outcome = conductor::measure(part, settings);
@@ -154,4 +142,20 @@ fn measure(options: &Options, settings: &Settings) -> Results {
         }
     }
     results
+}
+
+/// Whether `tokio/test-util` is in this build. With it, every reading of tokio's clock looks first
+/// whether the clock is paused. This slows tokio and everything that is built on it.
+///
+/// A glob import loses only against an explicit name of the same scope. So the inner `pause` is
+/// tokio's where tokio has one, and it has one with `test-util` only. Otherwise it is the outer
+/// one.
+fn has_test_util() -> bool {
+    #[allow(dead_code)] // The inner one is taken where there is one.
+    fn pause() {}
+    {
+        #[allow(unused_imports)] // Without `test-util` nothing of it is used.
+        use tokio::time::*;
+        std::any::type_name_of_val(&pause).starts_with("tokio::")
+    }
 }

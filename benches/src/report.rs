@@ -2,21 +2,20 @@
 
 use std::fmt::Write;
 
+use comfy_table::presets::ASCII_MARKDOWN;
+use comfy_table::{Cell, CellAlignment, Table};
+
 use crate::goals::{Goal, Mark, judge};
 use crate::harness::Quartiles;
-use crate::idioms::IDIOMS;
-use crate::parts::name;
+use crate::idioms::{IDIOMS, Idiom};
+use crate::part::name;
 use crate::results::{Late, Results, Run, how_called, shown};
-use crate::rows::{Section, kind_of_runtime, readable};
+use crate::rows::{self, kind_of_runtime, readable};
 
 /// The first of the two marks in README. Each is on a line of its own, so that no text is torn.
 pub const BEGIN: &str = "<!-- table: written by `cargo run --release -p tickwheel-bench` -->";
 /// The other one.
 pub const END: &str = "<!-- end of the table -->";
-
-/// Which locks tokio has in this build. `tests/tokio_features.rs` holds that it is so.
-pub const TOKIO_LOCKS: &str =
-    "tokio with the locks of `parking_lot`, as its feature `full` turns them on";
 
 /// What README shows: the rows by which one chooses, with one of ours and a peer. Where tickwheel
 /// gains and where it loses stands side by side.
@@ -41,33 +40,22 @@ const SUMMARY: &[(&str, &str, &str)] = &[
 pub type Line = Vec<String>;
 
 /// A table of Markdown whose columns are aligned, so that a terminal shows it too. Numbers stand on
-/// the right, but for the first column.
-pub fn table(head: &[&str], lines: Vec<Line>) -> String {
-    let head: Line = head.iter().map(|title| title.to_string()).collect();
-    let width = |column: usize| {
-        let cells = [&head].into_iter().chain(&lines).map(|line| &line[column]);
-        cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..head.len()).map(width).collect();
-    let mut text = String::new();
-    for (number, line) in [&head].into_iter().chain(&lines).enumerate() {
-        for (column, (cell, &width)) in line.iter().zip(&widths).enumerate() {
-            let is_number = cell == "equal" || cell.starts_with(|c: char| c.is_ascii_digit());
-            if column > 0 && is_number {
-                let _ = write!(text, "| {cell:>width$} ");
-            } else {
-                let _ = write!(text, "| {cell:<width$} ");
+/// the right, but for the first column. `|` stands between the titles of the columns.
+pub fn table(head: &str, lines: Vec<Line>) -> String {
+    let mut table = Table::new();
+    let head = head.split('|').map(str::trim);
+    table.load_style(ASCII_MARKDOWN).set_header(head);
+    for line in lines {
+        let cell = |(column, text): (usize, String)| {
+            let is_number = text == "equal" || text.starts_with(|c: char| c.is_ascii_digit());
+            match column > 0 && is_number {
+                true => Cell::new(text).set_alignment(CellAlignment::Right),
+                false => Cell::new(text),
             }
-        }
-        text.push_str("|\n");
-        if number == 0 {
-            let _ = widths
-                .iter()
-                .try_for_each(|width| write!(text, "|{:-<1$}", "", width + 2));
-            text.push_str("|\n");
-        }
+        };
+        table.add_row(line.into_iter().enumerate().map(cell));
     }
-    text
+    format!("{table}\n")
 }
 
 /// A ratio as the tables show it. Where the rounds went either way, there is none to show.
@@ -81,7 +69,7 @@ fn ratio(found: Quartiles) -> String {
 
 /// Every contender of every row of a section: median, quartiles, and how many times better
 /// tickwheel is.
-fn rows(results: &Results, section: Section) -> String {
+fn rows_of(results: &Results, section: &str) -> String {
     let mut lines = Vec::new();
     for (row, records) in results.rows() {
         let ours = results.ours(&row.id);
@@ -90,55 +78,39 @@ fn rows(results: &Results, section: Section) -> String {
                 continue;
             };
             let is_first = record.contender == records[0].contender;
+            let of_first = |text: &str| if is_first { text } else { "" }.to_owned();
+            let quartiles = match record.samples.len() {
+                1 => String::new(),
+                _ => format!("{} – {}", readable(found.lower), readable(found.upper)),
+            };
             let better = results.times_better(&row.id, ours, &record.contender);
+            let better = better.filter(|_| record.contender != ours).map(ratio);
             lines.push(vec![
-                if is_first {
-                    row.title.clone()
-                } else {
-                    String::new()
-                },
+                of_first(&row.title),
                 shown(&record.contender),
                 readable(found.median),
-                match record.samples.len() {
-                    1 => String::new(),
-                    _ => format!("{} – {}", readable(found.lower), readable(found.upper)),
-                },
+                quartiles,
                 row.unit.to_owned(),
-                match better.filter(|_| record.contender != ours) {
-                    Some(found) => ratio(found),
-                    None if is_first => row.purpose.clone(),
-                    None => String::new(),
-                },
+                better.unwrap_or_else(|| of_first(&row.purpose)),
             ]);
         }
     }
-    let head = [
-        "row",
-        "contender",
-        "median",
-        "quartiles",
-        "",
-        "tickwheel is",
-    ];
-    table(&head, lines)
+    let head = "row | contender | median | quartiles | | tickwheel is";
+    table(head, lines)
 }
 
 /// How late the timers were under each load.
 fn lateness(results: &Results) -> String {
     let line = |late: &Late| {
-        let figures = |late: [f64; 3]| late.map(readable).to_vec();
-        let of = vec![
-            late.load.title.to_owned(),
-            late.workers.to_string(),
-            late.kind.name().to_owned(),
-        ];
-        let peer = vec![name::TOKIO.to_owned()];
-        [of, figures(late.ours), peer, figures(late.peers)].concat()
+        let (workers, kind) = (late.workers.to_string(), late.kind.name().to_owned());
+        let mut line = vec![late.load.title.to_owned(), workers, kind];
+        line.extend(late.ours.map(readable));
+        line.push(name::TOKIO.to_owned());
+        line.extend(late.peers.map(readable));
+        line
     };
-    let head = [
-        "load", "workers", "timer", "p50", "p99", "max", "peer", "p50", "p99", "max",
-    ];
-    table(&head, results.lateness().iter().map(line).collect())
+    let head = "load | workers | timer | p50 | p99 | max | peer | p50 | p99 | max";
+    table(head, results.lateness().iter().map(line).collect())
 }
 
 /// Where a peer is ahead, and what could not be measured; one line each.
@@ -149,11 +121,8 @@ fn losses(results: &Results) -> String {
             ..1.005 => "less than 1 %".to_owned(),
             times => format!("{times:.2}×"),
         };
-        let _ = writeln!(
-            text,
-            "- {row}: {peer} is {better} better than the {}",
-            how_called(&ours)
-        );
+        let ours = how_called(&ours);
+        let _ = writeln!(text, "- {row}: {peer} is {better} better than the {ours}");
     }
     for (part, reason) in &results.failures {
         let _ = writeln!(text, "- not measured: {part}: {reason}");
@@ -166,14 +135,10 @@ fn losses(results: &Results) -> String {
 
 /// All that a run measured of the goals, or what it does not reach; and how many are missed.
 pub fn goals(results: &Results, with_those_that_hold: bool) -> (String, usize) {
-    let goals = judge(results);
-    let missed = goals
-        .iter()
-        .filter(|goal| goal.mark == Mark::Missed)
-        .count();
-    let told = goals
-        .into_iter()
-        .filter(|goal| with_those_that_hold || goal.mark != Mark::Holds);
+    let mut goals = judge(results);
+    let is_missed = |goal: &&Goal| goal.mark == Mark::Missed;
+    let missed = goals.iter().filter(is_missed).count();
+    goals.retain(|goal| with_those_that_hold || goal.mark != Mark::Holds);
     let line = |goal: Goal| {
         vec![
             goal.what,
@@ -182,26 +147,25 @@ pub fn goals(results: &Results, with_those_that_hold: bool) -> (String, usize) {
             goal.mark.text().to_owned(),
         ]
     };
-    let table = table(&["what", "goal", "this run", ""], told.map(line).collect());
-    (table, missed)
+    let lines = goals.into_iter().map(line).collect();
+    (table("what | goal | this run |", lines), missed)
 }
 
 /// The table of README: first what a change of `use` gives on each kind of runtime, then the rows
 /// of the summary that this run has.
 pub fn summary(results: &Results) -> String {
     const KINDS: [usize; 4] = [0, 1, 2, 8];
-    let kinds = KINDS.map(kind_of_runtime);
-    let head = [
-        &["as after a change of `use`"],
-        &kinds.each_ref().map(|kind| &**kind)[..],
-    ];
-    let mut idioms = Vec::new();
-    for idiom in IDIOMS {
-        let better =
-            |workers: usize| results.times_better(&idiom.row(workers), name::DROP_IN, name::TOKIO);
-        let ratios = KINDS.map(|workers| better(workers).map_or_else(String::new, ratio));
-        idioms.push([vec![idiom.title.to_owned()], ratios.to_vec()].concat());
-    }
+    let kinds = KINDS.map(kind_of_runtime).join(" | ");
+    let head = format!("as after a change of `use` | {kinds}");
+    let idiom = |idiom: &Idiom| {
+        let ratios = KINDS.map(|workers| {
+            let row = idiom.row(workers);
+            let better = results.times_better(&row, name::DROP_IN, name::TOKIO);
+            better.map_or_else(String::new, ratio)
+        });
+        [&[idiom.title.to_owned()][..], &ratios].concat()
+    };
+    let idioms = table(&head, IDIOMS.iter().map(idiom).collect());
     let rows = results.rows();
     let line = |(id, ours, peer): &(&str, &str, &str)| {
         let (row, _) = rows.iter().find(|(row, _)| row.id == *id)?;
@@ -216,12 +180,8 @@ pub fn summary(results: &Results) -> String {
         ])
     };
     let chosen = SUMMARY.iter().filter_map(line).collect();
-    let of_rows = ["what", "called by", "tickwheel", "peer", "", "tickwheel is"];
-    format!(
-        "{}\n{}",
-        table(&head.concat(), idioms),
-        table(&of_rows, chosen)
-    )
+    let head = "what | called by | tickwheel | peer | | tickwheel is";
+    format!("{idioms}\n{}", table(head, chosen))
 }
 
 /// README with that table between its marks.
@@ -236,111 +196,49 @@ pub fn readme(page: &str, results: &Results) -> Result<String, String> {
     ))
 }
 
-const PREFACE: &str = "\
-# Results
-
-Written whole by `cargo run --release -p tickwheel-bench`. `benches/src/lib.rs` says how it measures.
-Figures are medians.
-
-- **held timer**: a `Timer` that the task keeps, its deadlines and its maps.
-- **free function**: `tickwheel::timeout` and the like, as after a change of `use`.
-- **global timer**: `Timer::global`.
-- **tickwheel is**: how many times better tickwheel is. This is the median of the rounds' ratios, and not the
-  ratio of the medians. Below 1 the peer is ahead. «equal» is a ratio whose quartiles lie on both sides of 1.
-";
-
-/// Measured apart, because the flag changes the build of all contenders.
-const ALTERNATIVE: &str = "\
-tokio's alternative timer is a contender in a build with `--cfg tokio_unstable` alone. For a timeout that is armed and
-dropped on 2 threads, `RUSTFLAGS=\"--cfg tokio_unstable\" cargo run --release -p tickwheel-bench -- --only pending`
-measured 379 ns with tokio's usual timer, 188 ns with the alternative one, and 82 to 83 ns with a held timer on either
-(2026-11-26, two cores that were shared).";
+/// What stands around the tables, each at its mark.
+const PAGE: &str = include_str!("page.md");
 
 /// `RESULTS.md`: first what a person reads, then every row. The terminal shows the same.
 pub fn page(run: &Run) -> String {
     let (facts, results) = (&run.facts, &run.results);
-    let packages = facts
-        .packages
-        .iter()
-        .map(|(name, version)| format!("{name} {version}"));
-    let packages: Vec<String> = packages.collect();
+    let package = |(name, version): &(String, String)| format!("{name} {version}");
+    let packages: Vec<String> = facts.packages.iter().map(package).collect();
+    let (rustc, cores) = (&facts.rustc, facts.cores);
+    let machine = format!(
+        "rustc {rustc}, {cores} cores of {}, {}",
+        facts.cpu, facts.system
+    );
     let (goals, missed) = goals(results, false);
-    let mut text = format!(
-        "{PREFACE}\n{}\n![CPU of a program against its rate of timeouts](charts/programs.svg)\n\n\
-         The run:\n\n- {}\n- {}\n- {TOKIO_LOCKS}\n- rustc {}, {} cores of {}, {}\n",
-        summary(results),
-        facts.date,
-        packages.join(", "),
-        facts.rustc,
-        facts.cores,
-        facts.cpu,
-        facts.system,
+    let mut bodies = vec![
+        ("summary", summary(results)),
+        ("date", facts.date.clone()),
+        ("packages", packages.join(", ")),
+        ("machine", machine),
+        ("losses", losses(results)),
+        ("missed", missed.to_string()),
+        ("goals", goals),
+        ("How late", lateness(results)),
+    ];
+    let mut sections: Vec<&str> = rows::rows().iter().map(|row| row.section).collect();
+    sections.dedup();
+    bodies.extend(
+        sections
+            .into_iter()
+            .map(|title| (title, rows_of(results, title))),
     );
-    let mut chapter = |title: &str, body: &str| {
-        let _ = write!(text, "\n## {title}\n\n{body}");
-    };
-    let told = format!(
-        "Every row in which a peer is ahead, but those of lateness:\n\n{}",
-        losses(results)
-    );
-    chapter("Where others are better", &told);
-    let told = format!(
-        "{missed} are missed. On the line is a goal that lies between the quartiles.\n\n{goals}"
-    );
-    chapter("Goals that are not reached", &told);
-    for (section, title) in Section::ALL {
-        let rows = rows(results, section);
-        chapter(
-            title,
-            &match section {
-                Section::Idioms => {
-                    format!("With the free functions, the time of the channel included.\n\n{rows}")
-                }
-                Section::Operations => format!(
-                    "Nanoseconds are for each operation, of one core; with 4 threads on fewer cores the time that a thread \
-                 waits for a\ncore is not counted.\n\n{rows}\n{ALTERNATIVE}\n\n\
-                 ![growth](charts/armed.svg)\n\n![growth, at random](charts/replace.svg)\n"
-                ),
-                Section::Costs => format!(
-                    "Atomic writes are instructions with `lock`, and `xchg` with memory, that a call on a worker executes. \
-                 Shared are those\nto cache lines that calls on two workers write.\n\n{rows}"
-                ),
-                Section::Programs | Section::Memory => rows,
-            },
-        );
-        if section == Section::Programs {
-            let told = format!(
-                "In milliseconds, ours and then the peer's: each figure is the median of the rounds, and «max» is the \
-                 latest timer of\na round. With 0 workers the runtime is on the current thread. \
-                 `benches/src/parts/lateness/` has the loads.\n\n{}",
-                lateness(results)
-            );
-            chapter("How late", &told);
-        }
+    let mut page = PAGE.trim_end().to_owned();
+    for (mark, body) in bodies {
+        let mark = format!("{{{mark}}}");
+        assert!(page.contains(&mark), "page.md has no {mark}");
+        page = page.replace(&mark, &body);
     }
-    text
+    page
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::harness::Record;
-
-    #[test]
-    fn a_line_has_both_medians_and_the_ratio_by_rounds() {
-        let record = |who, samples: &[f64]| Record::new("pending-2", who, samples.to_vec());
-        let ours = record(name::DROP_IN, &[10.0, 20.0, 40.0]);
-        let records = vec![ours, record(name::TOKIO, &[30.0, 21.0, 44.0])];
-        let results = Results {
-            records,
-            ..Results::default()
-        };
-        let table = summary(&results);
-        let line: Vec<&str> = table.lines().last().unwrap().split('|').collect();
-        let cells: Vec<&str> = line.iter().map(|cell| cell.trim()).collect();
-        let expected = ["free function", "20.0", "30.0", "tokio", "1.10×"];
-        assert_eq!(cells[2..7], expected, "{table}");
-    }
 
     #[test]
     fn a_table_is_replaced_and_its_marks_stay() {

@@ -6,13 +6,14 @@ use std::fs;
 use std::path::Path;
 
 use cargo_metadata::MetadataCommand;
+use itertools::{Itertools, iproduct};
 use jiff::Zoned;
 use serde::{Deserialize, Serialize};
 use sysinfo::{CpuRefreshKind, RefreshKind, System};
 
 use crate::harness::{Quartiles, Record};
+use crate::part::name;
 use crate::parts::lateness::{Kind, LOADS, Load, QUANTILES};
-use crate::parts::name;
 use crate::rows::{Row, rows, times_better};
 
 /// What was measured, and with what.
@@ -41,16 +42,8 @@ impl Run {
     }
 }
 
-const PACKAGES: &[&str] = &[
-    "tickwheel",
-    "tokio",
-    "tokio-util",
-    "nexus-timer",
-    "pingora-timeout",
-    "hyper",
-    "hyper-util",
-    "tokio-io-timeout",
-];
+const PACKAGES: &str =
+    "tickwheel tokio tokio-util nexus-timer pingora-timeout hyper hyper-util tokio-io-timeout";
 
 /// What a run was made with.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -72,13 +65,13 @@ impl Facts {
         let manifest = Run::kept_in().join("Cargo.toml");
         let metadata = MetadataCommand::new().manifest_path(manifest).exec();
         let packages = metadata.map_or(Vec::new(), |metadata| metadata.packages);
-        let version = |name: &&str| {
-            let package = packages.iter().find(|package| *package.name == **name);
+        let version = |name: &str| {
+            let package = packages.iter().find(|package| *package.name == *name);
             let version = package.map_or("unknown".to_owned(), |found| found.version.to_string());
             (name.to_string(), version)
         };
         Facts {
-            packages: PACKAGES.iter().map(version).collect(),
+            packages: PACKAGES.split(' ').map(version).collect(),
             rustc: rustc_version_runtime::version().to_string(),
             cpu: cpus.first().map_or("unknown", |cpu| cpu.brand()).to_owned(),
             cores: cpus.len(),
@@ -127,15 +120,12 @@ impl Results {
 
     /// The rows of this run, each with its records.
     pub fn rows(&self) -> Vec<(Row, Vec<&Record>)> {
-        let mut found = Vec::new();
-        for row in rows() {
+        let with_records = |row: Row| {
             let records = self.records.iter().filter(|record| record.row == row.id);
             let records: Vec<&Record> = records.collect();
-            if !records.is_empty() {
-                found.push((row, records));
-            }
-        }
-        found
+            (!records.is_empty()).then_some((row, records))
+        };
+        rows().into_iter().filter_map(with_records).collect()
     }
 
     /// In which rows a peer is ahead of one of ours: the row, ours, the peer, and how many times.
@@ -143,14 +133,15 @@ impl Results {
         let mut losses = Vec::new();
         for (row, records) in self.rows() {
             let names = || records.iter().map(|record| &record.contender);
-            for ours in names().filter(|name| name.starts_with(name::TICKWHEEL)) {
-                for peer in names().filter(|name| name::is_peer(name)) {
-                    let ratio = self.times_better(&row.id, peer, ours);
-                    let ahead = ratio.filter(|ratio| ratio.median > 1.0 && !ratio.is_equal());
-                    losses.extend(ahead.map(|ratio| {
-                        (row.title.clone(), ours.clone(), peer.clone(), ratio.median)
-                    }));
-                }
+            let ours = names().filter(|name| name.starts_with(name::TICKWHEEL));
+            let peers = names().filter(|name| name::is_peer(name));
+            for (ours, peer) in ours.cartesian_product(peers) {
+                let ratio = self.times_better(&row.id, peer, ours);
+                let ahead = ratio.filter(|ratio| ratio.median > 1.0 && !ratio.is_equal());
+                let loss = |ratio: Quartiles| {
+                    (row.title.clone(), ours.clone(), peer.clone(), ratio.median)
+                };
+                losses.extend(ahead.map(loss));
             }
         }
         losses
@@ -160,26 +151,21 @@ impl Results {
     pub fn lateness(&self) -> Vec<Late> {
         let mut lines = Vec::new();
         for load in LOADS {
-            for (&workers, &kind) in load
-                .workers
-                .iter()
-                .flat_map(|workers| load.kinds.iter().map(move |kind| (workers, kind)))
-            {
+            for (&workers, &kind) in iproduct!(load.workers, load.kinds) {
                 let of = |contender| {
-                    let late = QUANTILES
-                        .map(|quantile| self.median(&load.row(workers, kind, quantile), contender));
-                    late.iter()
-                        .all(Option::is_some)
-                        .then(|| late.map(Option::unwrap_or_default))
+                    let row = |quantile| load.row(workers, kind, quantile);
+                    let [p50, p99, max] = QUANTILES.map(|at| self.median(&row(at), contender));
+                    Some([p50?, p99?, max?])
                 };
                 if let (Some(ours), Some(peers)) = (of(name::TICKWHEEL), of(name::TOKIO)) {
-                    lines.push(Late {
+                    let late = Late {
                         load,
                         workers,
                         kind,
                         ours,
                         peers,
-                    });
+                    };
+                    lines.push(late);
                 }
             }
         }
@@ -224,46 +210,5 @@ pub fn shown(contender: &str) -> String {
     match how_called(contender) {
         same if same == contender => same.to_owned(),
         how => format!("tickwheel, {how}"),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_ratio_that_goes_either_way_is_no_loss() {
-        let record = |who, samples: &[f64]| Record::new("hyper-rate", who, samples.to_vec());
-        for (theirs, losses) in [
-            ([99.0, 101.0, 102.0, 103.0, 104.0], 1),
-            ([10.0, 20.0, 101.0, 102.0, 103.0], 0),
-            ([50.0, 50.0, 50.0, 99.0, 101.0], 0),
-        ] {
-            let ours = record(name::TICKWHEEL, &[100.0; 5]);
-            let records = vec![ours, record(name::TOKIO, &theirs)];
-            let results = Results {
-                records,
-                ..Results::default()
-            };
-            assert_eq!(results.losses().len(), losses);
-        }
-    }
-
-    #[test]
-    fn a_line_is_judged_by_the_figure_that_has_a_limit() {
-        let load = LOADS.iter().find(|load| load.limit.of == "max").unwrap();
-        let mut results = Results::default();
-        for (who, late) in [
-            (name::TICKWHEEL, [90.0, 95.0, 8.5]),
-            (name::TOKIO, [1.0, 2.0, 4.0]),
-        ] {
-            for (quantile, late) in QUANTILES.into_iter().zip(late) {
-                let row = load.row(1, Kind::Sleep, quantile);
-                results.records.push(Record::new(&row, who, vec![late]));
-            }
-        }
-        let lines = results.lateness();
-        assert_eq!(lines.len(), 1);
-        assert_eq!(lines[0].above_limit(), 0.5);
     }
 }

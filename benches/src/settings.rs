@@ -17,36 +17,19 @@ pub struct Settings {
 }
 
 impl Settings {
-    pub fn full() -> Settings {
+    pub fn new(quick: bool) -> Settings {
+        let [warm_up, sample] = if quick { [5, 10] } else { [10, 20] }.map(Duration::from_millis);
         Settings {
-            quick: false,
-            rounds: 21,
-            warm_up: Duration::from_millis(10),
-            sample: Duration::from_millis(20),
-        }
-    }
-
-    pub fn quick() -> Settings {
-        Settings {
-            quick: true,
-            rounds: 5,
-            warm_up: Duration::from_millis(5),
-            sample: Duration::from_millis(10),
+            quick,
+            rounds: if quick { 5 } else { 21 },
+            warm_up,
+            sample,
         }
     }
 
     /// `full`, or `quick` in a smoke run.
     pub fn either<T>(&self, full: T, quick: T) -> T {
         if self.quick { quick } else { full }
-    }
-
-    /// For the small programs, which know `--quick` and nothing else.
-    pub fn from_args() -> Settings {
-        if std::env::args().any(|arg| arg == "--quick") {
-            Settings::quick()
-        } else {
-            Settings::full()
-        }
     }
 }
 

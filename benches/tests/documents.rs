@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 
 use pulldown_cmark::{BrokenLink, Options, Parser};
 use tickwheel_bench::charts;
-use tickwheel_bench::parts::name;
-use tickwheel_bench::pauses;
+use tickwheel_bench::part::name;
 use tickwheel_bench::report::{self, BEGIN, END};
 use tickwheel_bench::results::Run;
 
@@ -16,22 +15,15 @@ const HINT: &str = "write it again: cargo run --release -p tickwheel-bench -- --
 fn readme_results_and_charts_show_the_kept_run() {
     let run = Run::load(Run::kept_in()).unwrap();
     let readme = read("README.md");
-    let updated = report::readme(&readme, &run.results).unwrap();
-    assert!(readme == updated, "README.md shows another run; {HINT}");
-    for (file, chart) in charts::charts(&run.results) {
-        let kept = read(&format!("benches/charts/{file}"));
-        assert!(kept == chart, "{file} shows another run; {HINT}");
+    let pages = [
+        ("README.md", report::readme(&readme, &run.results).unwrap()),
+        ("benches/RESULTS.md", report::page(&run)),
+        ("charts/pauses.svg", charts::pauses(&readme)),
+    ];
+    for (name, page) in pages.into_iter().chain(charts::charts(&run.results)) {
+        let kept = read(&name.replace("charts/", "benches/charts/"));
+        assert!(kept == page, "{name} shows another run; {HINT}");
     }
-    let pauses = read("benches/charts/pauses.svg");
-    assert!(
-        pauses == pauses::chart(&readme),
-        "pauses.svg shows another table; {HINT}"
-    );
-    let results = read("benches/RESULTS.md");
-    assert!(
-        results == report::page(&run),
-        "RESULTS.md shows another run; {HINT}"
-    );
 }
 
 #[test]
@@ -59,7 +51,9 @@ fn undefined_references(text: &str) -> Vec<String> {
         undefined.push(link.reference.to_string());
         None
     };
-    Parser::new_with_broken_link_callback(text, as_rustdoc(), Some(found)).for_each(drop);
+    // Of the extensions that rustdoc turns on, those that have brackets.
+    let options = Options::ENABLE_TABLES | Options::ENABLE_FOOTNOTES | Options::ENABLE_TASKLISTS;
+    Parser::new_with_broken_link_callback(text, options, Some(found)).for_each(drop);
     undefined
 }
 
@@ -84,15 +78,6 @@ fn no_prose_has_a_figure_of_a_benchmark() {
             }
         }
     }
-}
-
-/// The extensions that rustdoc turns on.
-fn as_rustdoc() -> Options {
-    Options::ENABLE_TABLES
-        | Options::ENABLE_FOOTNOTES
-        | Options::ENABLE_STRIKETHROUGH
-        | Options::ENABLE_TASKLISTS
-        | Options::ENABLE_SMART_PUNCTUATION
 }
 
 /// Every document.

@@ -7,5 +7,6 @@ use tickwheel_bench::{conductor, parts, settings::Settings};
 static COUNTING: PeakAlloc = PeakAlloc;
 
 fn main() {
-    conductor::tell(&parts::memory::run(&Settings::from_args()));
+    let quick = std::env::args().any(|arg| arg == "--quick");
+    conductor::tell(&parts::memory::run(&Settings::new(quick)));
 }

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use tickwheel::Timer;
 
-use super::{How, Part, name};
-use crate::harness::{Durations, Operation, Race, Record};
+use crate::harness::{Durations, Hand, Operation, Race, Record};
+use crate::part::{How, Part, name};
 use crate::settings::Settings;
 
 pub const PART: Part = Part {
@@ -45,12 +45,26 @@ fn race(size: usize, replaces: bool) -> Race {
     let mut race = Race::new(format!("{row}-{size}"), 1);
     race.enter(name::TICKWHEEL, move || {
         let timer = Timer::current();
-        Armed::new(size, replaces, move |after| timer.sleep(after))
+        armed(size, replaces, move |after| timer.sleep(after))
     });
     race.enter(name::TOKIO, move || {
-        Armed::new(size, replaces, tokio::time::sleep)
+        armed(size, replaces, tokio::time::sleep)
     });
     race
+}
+
+fn armed<S: Future + Send + 'static>(
+    size: usize,
+    replaces: bool,
+    sleep: impl Fn(Duration) -> S + Send + 'static,
+) -> Hand {
+    Box::new(Armed {
+        size,
+        replaces,
+        sleep,
+        armed: Vec::new(),
+        durations: Durations::seconds(300..900),
+    })
 }
 
 /// Sleeps that are armed, each in its box; none of them fires before the part is over.
@@ -60,18 +74,6 @@ struct Armed<S, M> {
     sleep: M,
     armed: Vec<Pin<Box<S>>>,
     durations: Durations,
-}
-
-impl<S, M: Fn(Duration) -> S> Armed<S, M> {
-    fn new(size: usize, replaces: bool, sleep: M) -> Armed<S, M> {
-        Armed {
-            size,
-            replaces,
-            sleep,
-            armed: Vec::new(),
-            durations: Durations::seconds(300..900),
-        }
-    }
 }
 
 impl<S, M> Operation for Armed<S, M>

@@ -5,24 +5,18 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use super::{How, Part, name};
-use crate::harness::Record;
+use crate::part::{How, Part, name};
 use crate::settings::{Settings, target_folder};
 
 pub const PART: Part = Part {
     name: "build",
     about: "a small program with tokio's timers and with these: its size, and its build",
-    how: How::Together(run),
+    how: How::Apart {
+        contenders: &[name::DROP_IN, name::TOKIO],
+        rounds: 1,
+        run,
+    },
 };
-
-const CONTENDERS: [(&str, &str, &str); 2] = [
-    (
-        name::DROP_IN,
-        "tickwheel",
-        "tickwheel = { path = \"ROOT\" }",
-    ),
-    (name::TOKIO, "tokio", ""),
-];
 
 const MANIFEST: &str = r#"[package]
 name = "small"
@@ -61,31 +55,25 @@ async fn main() {
 }
 "#;
 
-fn run(_: &Settings) -> Vec<Record> {
-    let all = CONTENDERS.into_iter().map(|(contender, from, dependency)| {
-        let (bytes, seconds) = build(from, dependency);
-        [
-            Record::new("build-size", contender, vec![bytes / 1e3]),
-            Record::new("build-cpu", contender, vec![seconds]),
-        ]
-    });
-    all.flatten().collect()
-}
-
 /// The bytes of the program, and the seconds of CPU that a build from nothing takes.
-fn build(from: &str, dependency: &str) -> (f64, f64) {
+fn run(contender: &str, _: &Settings) -> Vec<(String, f64)> {
+    let (from, dependency) = match contender {
+        name::DROP_IN => ("tickwheel", "tickwheel = { path = 'ROOT' }"),
+        _ => ("tokio", ""),
+    };
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let target = target_folder().expect("the program has a path");
     let folder = target.join("small").join(from);
     // What an earlier build left would be spared.
     fs::remove_dir_all(folder.join("target")).ok();
     fs::create_dir_all(folder.join("src")).expect("the target folder can be written");
-    let write = |file: &str, text: String| {
-        fs::write(folder.join(file), text).expect("the target folder can be written");
-    };
     let ours = dependency.replace("ROOT", &root.display().to_string());
-    write("Cargo.toml", MANIFEST.replace("OURS", &ours));
-    write("src/main.rs", PROGRAM.replace("CRATE", from));
+    for (file, text) in [
+        ("Cargo.toml", MANIFEST.replace("OURS", &ours)),
+        ("src/main.rs", PROGRAM.replace("CRATE", from)),
+    ] {
+        fs::write(folder.join(file), text).expect("the target folder can be written");
+    }
     // The versions that all else here is measured with.
     fs::copy(root.join("Cargo.lock"), folder.join("Cargo.lock")).ok();
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -102,12 +90,14 @@ fn build(from: &str, dependency: &str) -> (f64, f64) {
         .expect("there is a shell");
     assert!(output.status.success(), "the program is not built");
     let told = String::from_utf8_lossy(&output.stdout);
-    let seconds = told
-        .lines()
-        .nth(1)
-        .map(|line| line.split_whitespace().map(seconds).sum());
+    let line = told.lines().nth(1).expect("the shell told");
+    let cpu = line.split_whitespace().map(seconds).sum();
     let program = fs::metadata(folder.join("target/release/small")).expect("it is built");
-    (program.len() as f64, seconds.expect("the shell told"))
+    let size = program.len() as f64 / 1e3;
+    vec![
+        ("build-size".to_owned(), size),
+        ("build-cpu".to_owned(), cpu),
+    ]
 }
 
 fn seconds(text: &str) -> f64 {

@@ -8,8 +8,8 @@ use cpu_time::ProcessTime;
 use hdrhistogram::Histogram;
 use tokio::task::yield_now;
 
-use super::{How, Part, name};
-use crate::harness::{Record, runtime};
+use crate::harness::runtime;
+use crate::part::{How, Part, name};
 use crate::settings::Settings;
 
 pub const PART: Part = Part {
@@ -22,26 +22,26 @@ pub const PART: Part = Part {
     },
 };
 
-fn run(contender: &str, settings: &Settings) -> Vec<Record> {
+fn run(contender: &str, settings: &Settings) -> Vec<(String, f64)> {
     match contender {
-        name::TICKWHEEL => measure(contender, settings, tickwheel::sleep),
-        name::TOKIO => measure(contender, settings, tokio::time::sleep),
-        name::PINGORA => measure(contender, settings, pingora_timeout::sleep),
-        _ => measure(contender, settings, |_| yield_now()),
+        name::TICKWHEEL => measure(settings, tickwheel::sleep),
+        name::TOKIO => measure(settings, tokio::time::sleep),
+        name::PINGORA => measure(settings, pingora_timeout::sleep),
+        // Nothing is late: of all figures the CPU is left.
+        _ => measure(settings, |_| yield_now()).drain(..1).collect(),
     }
 }
 
 fn measure<F: Future<Output = ()> + Send + 'static>(
-    contender: &str,
     settings: &Settings,
     sleep: fn(Duration) -> F,
-) -> Vec<Record> {
+) -> Vec<(String, f64)> {
     let tasks: usize = settings.either(1_000_000, 50_000);
     // All tasks are to sleep before the first one is due.
-    let begin = settings.either(Duration::from_millis(2_000), Duration::from_millis(300));
-    let span = settings.either(Duration::from_millis(2_000), Duration::from_millis(300));
+    let begin = Duration::from_millis(settings.either(2_000, 300));
+    let span = begin;
     let cpu = ProcessTime::now();
-    let found = runtime(2).block_on(async move {
+    let (late, early) = runtime(2).block_on(async move {
         // Spawned from a task, like the tasks of a server.
         let spawner = tokio::spawn(async move {
             let start = Instant::now();
@@ -69,15 +69,8 @@ fn measure<F: Future<Output = ()> + Send + 'static>(
     });
     let cpu = cpu.elapsed().as_nanos() as f64 / tasks as f64;
 
-    let record = |row, value| Record::new(row, contender, vec![value]);
-    let mut records = vec![record("expire-cpu", cpu)];
-    if contender != name::NO_TIMER {
-        let (late, early) = found;
-        let late = |quantile| late.value_at_quantile(quantile) as f64 / 1e3;
-        records.push(record("expire-p50", late(0.5)));
-        records.push(record("expire-p99", late(0.99)));
-        records.push(record("expire-max", late(1.0)));
-        records.push(record("expire-early", f64::from(early)));
-    }
-    records
+    let late = |quantile| late.value_at_quantile(quantile) as f64 / 1e3;
+    let rows = ["cpu", "p50", "p99", "max", "early"].map(|row| format!("expire-{row}"));
+    let figures = [cpu, late(0.5), late(0.99), late(1.0), f64::from(early)];
+    rows.into_iter().zip(figures).collect()
 }

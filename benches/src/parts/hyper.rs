@@ -20,9 +20,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::yield_now;
 
-use super::loopback::{Listener, connect};
-use super::{How, Part, name};
+use super::loopback::{Listener, clients};
 use crate::harness::{Client, Record, Scene, load, runtime};
+use crate::part::{How, Part, name};
 use crate::settings::Settings;
 
 pub const PART: Part = Part {
@@ -43,7 +43,7 @@ fn run(settings: &Settings) -> Vec<Record> {
 fn set_up(contender: &str) -> Scene<HttpClient> {
     let (measured, other) = (runtime(1), runtime(1));
     let address = measured.block_on(async {
-        let listener = Listener::bind().await.expect("there is a free port");
+        let listener = Listener::bind().await;
         let address = listener.address;
         match contender {
             name::TICKWHEEL => {
@@ -65,20 +65,11 @@ fn set_up(contender: &str) -> Scene<HttpClient> {
         };
         address
     });
-    let clients = other.block_on(async {
-        let mut clients = Vec::new();
-        for _ in 0..CONNECTIONS {
-            clients.push(HttpClient {
-                stream: connect(address).await.expect("it listens"),
-                buffer: [0; 1024],
-            });
-        }
-        clients
-    });
+    let client = |stream| HttpClient(stream, [0; 1024]);
+    let clients = other.block_on(clients(CONNECTIONS, address, client));
     Scene {
         clients,
-        clients_on: other.handle().clone(),
-        other: Some(other),
+        other,
         measured,
     }
 }
@@ -121,18 +112,16 @@ async fn serve<F>(
     }
 }
 
-/// Sends request after request over one connection that is kept alive.
-struct HttpClient {
-    stream: TcpStream,
-    buffer: [u8; 1024],
-}
+/// Sends request after request over one connection that is kept alive, and reads into a buffer.
+struct HttpClient(TcpStream, [u8; 1024]);
 
 impl Client for HttpClient {
     async fn request(&mut self) -> io::Result<()> {
-        self.stream.write_all(REQUEST).await?;
+        let HttpClient(stream, buffer) = self;
+        stream.write_all(REQUEST).await?;
         let mut read = 0;
-        while !self.buffer[..read].ends_with(b"Hello, World!") {
-            let more = self.stream.read(&mut self.buffer[read..]).await?;
+        while !buffer[..read].ends_with(b"Hello, World!") {
+            let more = stream.read(&mut buffer[read..]).await?;
             if more == 0 {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }

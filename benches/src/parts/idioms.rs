@@ -3,11 +3,9 @@
 
 use std::time::Instant;
 
-use tokio::runtime::Runtime;
-
-use super::{How, Part, name};
-use crate::harness::{Record, runtime};
-use crate::idioms::{IDIOMS, Idiom, Program};
+use crate::harness::{Record, in_turn, runtime};
+use crate::idioms::{IDIOMS, Idiom};
+use crate::part::{How, Part, name};
 use crate::settings::Settings;
 
 pub const PART: Part = Part {
@@ -16,64 +14,32 @@ pub const PART: Part = Part {
     how: How::Together(run),
 };
 
+const CONTENDERS: [&str; 3] = [name::DROP_IN, name::TOKIO, name::NO_TIMER];
+
 fn run(settings: &Settings) -> Vec<Record> {
-    let mut records = Vec::new();
-    for idiom in IDIOMS {
-        for &workers in idiom.workers {
-            records.extend(row(idiom, workers, settings));
-        }
-    }
-    records
+    let of_idiom = |idiom: &'static Idiom| idiom.workers.iter().map(move |at| (idiom, *at));
+    let rows = IDIOMS.iter().flat_map(of_idiom);
+    rows.flat_map(|(idiom, workers)| row(idiom, workers, settings))
+        .collect()
 }
 
 fn row(idiom: &Idiom, workers: usize, settings: &Settings) -> Vec<Record> {
     let tasks = if workers == 8 { 8 } else { 1 };
     // On two workers it is chance where the two tasks run, so a turn tries that anew.
     let tries = if workers == 2 { 10 } else { 1 };
+    let times = settings.either(100_000, 5_000) / tasks / tries;
     // Each has a runtime of its own.
-    let mut contenders = [
-        (name::DROP_IN, idiom.tickwheel),
-        (name::TOKIO, idiom.tokio),
-        (name::NO_TIMER, idiom.no_timer),
-    ]
-    .map(|(name, program)| Contender {
-        name,
-        program,
-        runtime: runtime(workers),
-        samples: Vec::new(),
-    });
-    let mut order = [0, 1, 2];
-    for round in 0..=settings.rounds {
-        fastrand::shuffle(&mut order);
-        for index in order {
-            let contender = &mut contenders[index];
-            let times = settings.either(100_000, 5_000) / tasks / tries;
-            let took = contender.turn(tries, tasks, times);
-            // The first one warms up.
-            if round > 0 {
-                contender.samples.push(took);
-            }
-        }
-    }
-    let row = idiom.row(workers);
-    let record = |contender: Contender| Record::new(&row, contender.name, contender.samples);
-    contenders.into_iter().map(record).collect()
-}
-
-struct Contender {
-    name: &'static str,
-    program: Program,
-    runtime: Runtime,
-    samples: Vec<f64>,
-}
-
-impl Contender {
-    /// Nanoseconds for each time, by the clock on the wall.
-    fn turn(&self, tries: usize, tasks: usize, times: usize) -> f64 {
+    let programs = [idiom.tickwheel, idiom.tokio, idiom.no_timer];
+    let contenders = programs.map(|program| (program, runtime(workers)));
+    // Nanoseconds for each time, by the clock on the wall.
+    let turn = |index: usize| {
+        let (program, runtime) = &contenders[index];
         let begin = Instant::now();
         for _ in 0..tries {
-            self.runtime.block_on((self.program)(tasks, times));
+            runtime.block_on(program(tasks, times));
         }
-        begin.elapsed().as_nanos() as f64 / (tries * tasks * times) as f64
-    }
+        [begin.elapsed().as_nanos() as f64 / (tries * tasks * times) as f64]
+    };
+    (0..CONTENDERS.len()).for_each(|index| _ = turn(index)); // warms up
+    in_turn(&[idiom.row(workers)], &CONTENDERS, settings.rounds, turn)
 }

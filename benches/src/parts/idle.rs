@@ -10,8 +10,8 @@ use std::time::Duration;
 use tickwheel::Timer;
 use tokio_util::time::DelayQueue;
 
-use super::{How, Part, name};
-use crate::harness::{Durations, Record, runtime};
+use crate::harness::{Durations, runtime};
+use crate::part::{How, Part, name};
 use crate::settings::Settings;
 
 pub const PART: Part = Part {
@@ -31,7 +31,7 @@ pub const PART: Part = Part {
 
 const DEADLINES: usize = 100_000;
 
-fn run(contender: &str, settings: &Settings) -> Vec<Record> {
+fn run(contender: &str, settings: &Settings) -> Vec<(String, f64)> {
     let runtime = runtime(2);
     let _within = runtime.enter();
     let durations = Durations::seconds(3_600..3_900);
@@ -53,23 +53,21 @@ fn run(contender: &str, settings: &Settings) -> Vec<Record> {
         _ => {}
     }
 
-    let time = settings.either(Duration::from_secs(2), Duration::from_millis(500));
+    let time = Duration::from_millis(settings.either(2_000, 500));
     thread::sleep(time / 4);
     let turns = || ours.as_ref().map(|timer| timer.metrics().wake_ups);
-    let before = (context_switches(), turns());
+    let before = [context_switches(), turns()];
     thread::sleep(time);
-    let after = (context_switches(), turns());
+    let after = [context_switches(), turns()];
 
-    [
-        ("idle", before.0, after.0),
-        ("idle-driver", before.1, after.1),
-    ]
-    .into_iter()
-    .filter_map(|(row, before, after)| {
+    let figure = |(row, (before, after)): (&str, (Option<u64>, Option<u64>))| {
         let each_second = (after? - before?) as f64 / time.as_secs_f64();
-        Some(Record::new(row, contender, vec![each_second]))
-    })
-    .collect()
+        Some((row.to_owned(), each_second))
+    };
+    let rows = ["idle", "idle-driver"].into_iter();
+    rows.zip(before.into_iter().zip(after))
+        .filter_map(figure)
+        .collect()
 }
 
 /// How often a thread of this process has gone to sleep so far, where the system tells it. The

@@ -9,8 +9,8 @@ use std::time::Duration;
 use tickwheel::{DeadlineMap, DelayMap, Expirations, KeyedDeadline, Timer};
 use tokio_util::time::{DelayQueue, delay_queue};
 
-use super::{How, Part, name};
-use crate::harness::{Operation, Race, Record, operation};
+use crate::harness::{Hand, Race, Record, operation};
+use crate::part::{How, Part, name};
 use crate::settings::Settings;
 
 pub const PART: Part = Part {
@@ -22,52 +22,50 @@ pub const PART: Part = Part {
 const KEYS: u64 = 100_000;
 
 fn run(settings: &Settings) -> Vec<Record> {
-    let mut races = Vec::new();
+    let reset = race(
+        "delay-map-reset".to_owned(),
+        1,
+        filled::<Values>,
+        reset_at_random,
+    );
+    let mut records = reset.run(settings);
     for threads in [0, 1, 2] {
-        races.push({
-            let mut race = Race::new(format!("map-{threads}"), threads);
-            enter(&mut race, name::TICKWHEEL, Deadlines::new, reset_at_random);
-            enter(&mut race, name::MUTEX_MAP, Locked::new, reset_at_random);
-            race
-        });
-        races.push({
-            let mut race = Race::new(format!("delay-map-{threads}"), threads);
-            enter(&mut race, name::TICKWHEEL, Values::new, insert_and_remove);
-            if threads > 0 {
-                enter(
-                    &mut race,
-                    name::PARTS_256,
-                    Values::of_256_parts,
-                    insert_and_remove,
-                );
-            }
-            enter(&mut race, name::MUTEX_MAP, Locked::new, insert_and_remove);
-            race
-        });
+        records.extend(resets(threads).run(settings));
+        records.extend(inserts(threads).run(settings));
     }
-    let mut race = Race::new("delay-map-reset", 1);
-    enter(&mut race, name::TICKWHEEL, Values::new, reset_at_random);
-    enter(&mut race, name::MUTEX_MAP, Locked::new, reset_at_random);
-    races.push(race);
-    let records = races.into_iter().flat_map(|race| race.run(settings));
-    records.collect()
+    records
 }
 
-/// All threads share what `make` makes.
-fn enter<M: ByKey, O: Operation>(
-    race: &mut Race,
-    name: &'static str,
-    make: fn() -> M,
-    act: fn(Arc<M>) -> O,
-) {
-    let mut map = None;
-    race.enter(name, move || {
-        act(map.get_or_insert_with(|| Arc::new(make())).clone())
-    });
+pub(super) fn resets(threads: usize) -> Race {
+    let row = format!("map-{threads}");
+    race(row, threads, filled::<Deadlines>, reset_at_random)
+}
+
+pub(super) fn inserts(threads: usize) -> Race {
+    let row = format!("delay-map-{threads}");
+    race(row, threads, filled::<Values>, insert_and_remove)
+}
+
+type Shared = Arc<dyn ByKey>;
+
+fn race(row: String, threads: usize, ours: fn() -> Shared, act: fn(Shared) -> Hand) -> Race {
+    let mut race = Race::new(row, threads);
+    for (name, make) in [(name::TICKWHEEL, ours), (name::MUTEX_MAP, filled::<Locked>)] {
+        // All threads share it.
+        let mut map = None;
+        race.enter(name, move || act(map.get_or_insert_with(make).clone()));
+    }
+    race
+}
+
+fn filled<M: ByKey + Default>() -> Shared {
+    let map = M::default();
+    (0..KEYS).for_each(|key| map.insert(key));
+    Arc::new(map)
 }
 
 /// Puts in a key that is not there, and takes it out.
-fn insert_and_remove(map: Arc<impl ByKey>) -> impl Operation {
+fn insert_and_remove(map: Shared) -> Hand {
     let mut key = KEYS + fastrand::u64(..1 << 40);
     operation(move |_, times| {
         for _ in 0..times {
@@ -79,12 +77,8 @@ fn insert_and_remove(map: Arc<impl ByKey>) -> impl Operation {
 }
 
 /// Starts the time of a key anew.
-fn reset_at_random(map: Arc<impl ByKey>) -> impl Operation {
-    operation(move |_, times| {
-        for _ in 0..times {
-            map.reset(fastrand::u64(..KEYS));
-        }
-    })
+fn reset_at_random(map: Shared) -> Hand {
+    operation(move |_, times| (0..times).for_each(|_| map.reset(fastrand::u64(..KEYS))))
 }
 
 /// Long enough that nothing comes out during the whole run.
@@ -92,11 +86,9 @@ fn delay() -> Duration {
     Duration::from_millis(300_000 + fastrand::u64(..60_000))
 }
 
-trait ByKey: Send + Sync + 'static {
-    /// Of values alone, as `remove` is.
-    fn insert(&self, _: u64) {
-        unreachable!("it is not put in")
-    }
+pub(super) trait ByKey: Send + Sync + 'static {
+    fn insert(&self, key: u64);
+    /// Of values alone.
     fn remove(&self, _: u64) {
         unreachable!("it is not taken out")
     }
@@ -106,45 +98,38 @@ trait ByKey: Send + Sync + 'static {
 
 struct Deadlines {
     map: DeadlineMap<u64>,
-    _deadlines: Vec<KeyedDeadline<u64>>,
+    deadlines: Mutex<Vec<KeyedDeadline<u64>>>,
 }
 
-impl Deadlines {
-    fn new() -> Deadlines {
+impl Default for Deadlines {
+    fn default() -> Deadlines {
         let map = DeadlineMap::new(&Timer::current());
-        let insert = |key| map.insert(key, delay()).expect("the map has no limit");
-        let _deadlines = (0..KEYS).map(insert).collect();
-        Deadlines { map, _deadlines }
+        let deadlines = Mutex::default();
+        Deadlines { map, deadlines }
     }
 }
 
 impl ByKey for Deadlines {
+    fn insert(&self, key: u64) {
+        let deadline = self.map.insert(key, delay()).expect("there is no limit");
+        self.deadlines.lock().unwrap().push(deadline);
+    }
+
     fn reset(&self, key: u64) {
         assert!(self.map.reset(&key));
     }
 }
 
-struct Values {
+pub(super) struct Values {
     map: DelayMap<u64, u64>,
     /// Kept, because to drop it would close the map.
     _expirations: Expirations<u64, u64>,
 }
 
-impl Values {
-    fn new() -> Values {
-        Values::on(&Timer::current())
-    }
-
-    fn of_256_parts() -> Values {
-        let timer = Timer::builder().shards(256).build();
-        Values::on(&timer.expect("so many are allowed"))
-    }
-
-    fn on(timer: &Timer) -> Values {
-        let (map, _expirations) = DelayMap::new(timer);
-        let values = Values { map, _expirations };
-        (0..KEYS).for_each(|key| values.insert(key));
-        values
+impl Default for Values {
+    fn default() -> Values {
+        let (map, _expirations) = DelayMap::new(&Timer::current());
+        Values { map, _expirations }
     }
 }
 
@@ -164,7 +149,8 @@ impl ByKey for Values {
 }
 
 /// What programs commonly have.
-struct Locked(Mutex<KeyedQueue>);
+#[derive(Default)]
+pub(super) struct Locked(Mutex<KeyedQueue>);
 
 #[derive(Default)]
 struct KeyedQueue {
@@ -173,12 +159,6 @@ struct KeyedQueue {
 }
 
 impl Locked {
-    fn new() -> Locked {
-        let locked = Locked(Mutex::default());
-        (0..KEYS).for_each(|key| locked.insert(key));
-        locked
-    }
-
     fn with<T>(&self, act: impl FnOnce(&mut KeyedQueue) -> T) -> T {
         act(&mut self.0.lock().expect("nothing panics under it"))
     }

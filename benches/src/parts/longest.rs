@@ -13,23 +13,21 @@
 //! The maps are measured in the same way: the longest insert of a key while two million come in,
 //! and the longest removal while all of them go, in random order.
 
-use std::collections::HashMap;
 use std::future::Future;
 use std::hint::black_box;
 use std::ops::Range;
 use std::pin::Pin;
-use std::sync::Mutex;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use cpu_time::ThreadTime;
-use tickwheel::{DeadlineMap, DelayMap, Timer};
+use tickwheel::{DeadlineMap, Timer};
 use tokio::task::{unconstrained, yield_now};
 use tokio::time::Instant;
-use tokio_util::time::DelayQueue;
 
-use super::{How, Part, name};
-use crate::harness::{Record, runtime};
+use super::keyed::{ByKey, Locked, Values};
+use crate::harness::runtime;
+use crate::part::{How, Part, name};
 use crate::settings::Settings;
 
 pub const PART: Part = Part {
@@ -45,37 +43,45 @@ pub const PART: Part = Part {
 /// In microseconds: nothing fires meanwhile.
 const FAR: Range<u64> = 300_000_000..900_000_000;
 
-fn run(contender: &str, settings: &Settings) -> Vec<Record> {
-    let scale = Scale {
-        timers: settings.either(2_000_000, 100_000),
-        begin: settings.either(4_200_000, 200_000),
-        span: settings.either(1_000_000, 100_000),
-    };
+fn run(contender: &str, settings: &Settings) -> Vec<(String, f64)> {
+    let count = settings.either(2_000_000, 100_000);
+    let near = settings.either(4_200_000..5_200_000, 200_000..300_000);
     let measured: Pin<Box<dyn Future<Output = Found> + Send>> = match contender {
         name::TICKWHEEL => Box::pin(async move {
             let timer = Timer::current();
-            let mut found =
-                sleeps(scale, |after| timer.sleep(after), tickwheel::Sleep::reset).await;
+            let sleep = |after| timer.sleep(after);
+            let mut found = sleeps(count, near, sleep, tickwheel::Sleep::reset).await;
             settle_the_allocator();
-            found.extend(delay_map(scale, &timer));
+            let [insert, remove] = by_key(count, Values::default());
+            found.extend([("delay-map-insert", insert), ("delay-map-remove", remove)]);
             settle_the_allocator();
-            found.extend(deadline_map(scale, &timer));
+            found.extend(deadline_map(count, &timer));
             found
         }),
-        name::TOKIO => Box::pin(sleeps(scale, tokio::time::sleep, tokio::time::Sleep::reset)),
-        _ => Box::pin(async move { mutex_map(scale) }),
+        name::TOKIO => {
+            let sleep = tokio::time::sleep;
+            Box::pin(sleeps(count, near, sleep, tokio::time::Sleep::reset))
+        }
+        // What programs commonly have in the place of both.
+        _ => Box::pin(async move {
+            let [insert, remove] = by_key(count, Locked::default());
+            vec![
+                ("deadline-map-insert", insert),
+                ("deadline-map-remove", remove),
+                ("delay-map-insert", insert),
+                ("delay-map-remove", remove),
+            ]
+        }),
     };
     settle_the_allocator();
     let runtime = runtime(1);
     let found = runtime.block_on(runtime.spawn(unconstrained(measured)));
-    found
-        .expect("no call panics")
-        .into_iter()
-        .map(|(call, longest)| {
-            let millis = longest.as_secs_f64() * 1e3;
-            Record::new(&format!("longest-{call}"), contender, vec![millis])
-        })
-        .collect()
+    let figure = |(call, longest): (_, Duration)| {
+        let millis = longest.as_secs_f64() * 1e3;
+        (format!("longest-{call}"), millis)
+    };
+    let found = found.expect("no call panics");
+    found.into_iter().map(figure).collect()
 }
 
 /// glibc maps a large block by itself, and moves no byte to make it larger, until the program has
@@ -88,37 +94,19 @@ fn settle_the_allocator() {
 /// Calls, and the longest of each.
 type Found = Vec<(&'static str, Duration)>;
 
-#[derive(Clone, Copy)]
-struct Scale {
-    timers: usize,
-    /// When the first one fires after all are armed, in microseconds.
-    begin: u64,
-    /// Within how many microseconds all of them fire.
-    span: u64,
-}
-
-impl Scale {
-    fn near(self) -> Range<u64> {
-        self.begin..self.begin + self.span
-    }
-
-    /// By then all of them have fired, unless the machine is held up.
-    fn end(self) -> Instant {
-        Instant::now() + Duration::from_micros(self.begin + self.span) + Duration::from_secs(1)
-    }
-}
-
 fn within(micros: Range<u64>) -> Duration {
     Duration::from_micros(fastrand::u64(micros))
 }
 
-/// The longest poll that arms, reset, drop, and turn.
+/// The longest poll that arms, reset, drop, and turn. In `near` all of them fire, in microseconds
+/// after they are armed.
 async fn sleeps<S: Future<Output = ()>>(
-    scale: Scale,
+    count: u64,
+    near: Range<u64>,
     sleep: impl Fn(Duration) -> S,
     reset: fn(Pin<&mut S>, Instant),
 ) -> Found {
-    let mut sleeps: Vec<_> = (0..scale.timers)
+    let mut sleeps: Vec<_> = (0..count)
         .map(|_| Box::pin(Some(sleep(within(FAR)))))
         .collect();
     let insert = longest(&mut sleeps, arm);
@@ -132,21 +120,15 @@ async fn sleeps<S: Future<Output = ()>>(
     fastrand::shuffle(&mut sleeps);
     let drop = longest(&mut sleeps, |slot| slot.as_mut().set(None));
     for slot in &mut sleeps {
-        slot.set(Some(sleep(within(scale.near()))));
+        slot.set(Some(sleep(within(near.clone()))));
         arm(slot);
     }
+    // By then all of them have fired, unless the machine is held up.
+    let end = Instant::now() + Duration::from_micros(near.end) + Duration::from_secs(1);
     let is_over = |slot: &mut Pin<Box<Option<S>>>| poll(slot).is_ready();
-    let end = scale.end();
-    let turn = longest_turn(&mut sleeps, |sleeps| {
-        Instant::now() >= end && sleeps.iter_mut().all(is_over)
-    });
-    let turn = turn.await;
-    vec![
-        ("insert", insert),
-        ("reset", reset),
-        ("drop", drop),
-        ("turn", turn),
-    ]
+    let turn = longest_turn(|| Instant::now() >= end && sleeps.iter_mut().all(is_over)).await;
+    let rows = ["insert", "reset", "drop", "turn"].into_iter();
+    rows.zip([insert, reset, drop, turn]).collect()
 }
 
 fn arm<S: Future>(slot: &mut Pin<Box<Option<S>>>) {
@@ -158,17 +140,7 @@ fn poll<S: Future>(slot: &mut Pin<Box<Option<S>>>) -> Poll<S::Output> {
     sleep.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-fn delay_map(scale: Scale, timer: &Timer) -> Found {
-    let (map, _expirations) = DelayMap::new(timer);
-    let insert = |key| {
-        map.insert(key, key, within(FAR)).expect("the map is open");
-        key
-    };
-    let [insert, remove] = keys(scale, insert, |key| _ = map.remove(key));
-    vec![("delay-map-insert", insert), ("delay-map-remove", remove)]
-}
-
-fn deadline_map(scale: Scale, timer: &Timer) -> Found {
+fn deadline_map(count: u64, timer: &Timer) -> Found {
     let map = DeadlineMap::new(timer);
     let insert = |key| {
         let deadline = map.insert(key, within(FAR)).expect("the map is open");
@@ -176,87 +148,59 @@ fn deadline_map(scale: Scale, timer: &Timer) -> Found {
         arm(&mut slot);
         slot
     };
-    let [insert, remove] = keys(scale, insert, |slot| slot.as_mut().set(None));
+    let [insert, remove] = keys(count, insert, |slot| slot.as_mut().set(None));
     vec![
         ("deadline-map-insert", insert),
         ("deadline-map-remove", remove),
     ]
 }
 
-/// What programs commonly have in the place of both.
-fn mutex_map(scale: Scale) -> Found {
-    let map = Mutex::new((HashMap::new(), DelayQueue::new()));
-    let lock = || map.lock().expect("nothing panics under it");
-    let insert = |key: u64| {
-        let (places, queue) = &mut *lock();
-        places.insert(key, queue.insert(key, within(FAR)));
+fn by_key(count: u64, map: impl ByKey) -> [Duration; 2] {
+    let insert = |key| {
+        map.insert(key);
         key
     };
-    let remove = |key: &mut u64| {
-        let (places, queue) = &mut *lock();
-        queue.remove(&places.remove(key).expect("it is there"));
-    };
-    let [insert, remove] = keys(scale, insert, remove);
-    vec![
-        ("deadline-map-insert", insert),
-        ("deadline-map-remove", remove),
-        ("delay-map-insert", insert),
-        ("delay-map-remove", remove),
-    ]
+    keys(count, insert, |key| map.remove(*key))
 }
 
 /// The longest insert and the longest removal. What `insert` gives is kept until nothing is
 /// measured any more.
 fn keys<T>(
-    scale: Scale,
+    count: u64,
     mut insert: impl FnMut(u64) -> T,
     remove: impl FnMut(&mut T),
 ) -> [Duration; 2] {
-    let mut kept = Vec::with_capacity(scale.timers);
-    let insert = longest(0..scale.timers as u64, |key| kept.push(insert(key)));
+    let mut kept = Vec::with_capacity(count as usize);
+    let insert = longest(0..count, |key| kept.push(insert(key)));
     fastrand::shuffle(&mut kept);
     [insert, longest(&mut kept, remove)]
 }
 
-/// What the longest of some calls took of this thread's CPU.
+/// What the longest of some calls took of this thread's CPU. One reading for each: where one ends,
+/// the next begins.
 fn longest<T>(all: impl IntoIterator<Item = T>, mut call: impl FnMut(T)) -> Duration {
-    let mut longest = Longest::begin();
-    for one in all {
+    let mut last = cpu();
+    let took = all.into_iter().map(|one| {
         call(one);
-        longest.ended();
-    }
-    longest.longest
+        let now = cpu();
+        now - std::mem::replace(&mut last, now)
+    });
+    took.max().unwrap_or_default()
 }
 
 /// Turns until all timers have fired, by whatever else this thread does between two polls of the
 /// task. To ask whether they have is not measured.
-async fn longest_turn<T>(timers: &mut T, is_over: impl Fn(&mut T) -> bool) -> Duration {
-    let mut longest = Longest::begin();
-    while !is_over(timers) {
-        longest.last = ThreadTime::now().as_duration();
+async fn longest_turn(mut is_over: impl FnMut() -> bool) -> Duration {
+    let mut longest = Duration::ZERO;
+    while !is_over() {
+        let begin = cpu();
         yield_now().await;
-        longest.ended();
+        longest = longest.max(cpu() - begin);
     }
-    longest.longest
+    longest
 }
 
-/// One reading for each call: where one ends, the next begins.
-struct Longest {
-    last: Duration,
-    longest: Duration,
-}
-
-impl Longest {
-    fn begin() -> Longest {
-        Longest {
-            last: ThreadTime::now().as_duration(),
-            longest: Duration::ZERO,
-        }
-    }
-
-    fn ended(&mut self) {
-        let now = ThreadTime::now().as_duration();
-        self.longest = self.longest.max(now - self.last);
-        self.last = now;
-    }
+/// What this thread has taken so far.
+fn cpu() -> Duration {
+    ThreadTime::now().as_duration()
 }

@@ -12,10 +12,11 @@ pub struct Listener {
 }
 
 impl Listener {
-    pub async fn bind() -> io::Result<Listener> {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
-        let address = listener.local_addr()?;
-        Ok(Listener { listener, address })
+    pub async fn bind() -> Listener {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await;
+        let listener = listener.expect("there is a free port");
+        let address = listener.local_addr().expect("it has one");
+        Listener { listener, address }
     }
 
     pub async fn accept(&self) -> io::Result<TcpStream> {
@@ -29,4 +30,13 @@ pub async fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     let stream = TcpStream::connect(address).await?;
     stream.set_nodelay(true)?;
     Ok(stream)
+}
+
+/// As many clients, each from its connection.
+pub async fn clients<C>(count: usize, address: SocketAddr, client: fn(TcpStream) -> C) -> Vec<C> {
+    let mut clients = Vec::new();
+    for _ in 0..count {
+        clients.push(client(connect(address).await.expect("it listens")));
+    }
+    clients
 }

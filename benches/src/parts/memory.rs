@@ -13,12 +13,13 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use peak_alloc::PeakAlloc;
+use scopeguard::guard;
 use tickwheel::{DeadlineMap, DelayMap, DelayQueue as OurQueue, Timer};
 use tokio::task::unconstrained;
 use tokio_util::time::DelayQueue;
 
-use super::{How, Part, name};
-use crate::harness::{Durations, Never, Record, runtime};
+use crate::harness::{Durations, Inner, Record, runtime};
+use crate::part::{How, Part, name};
 use crate::settings::Settings;
 
 pub const PART: Part = Part {
@@ -30,6 +31,11 @@ pub const PART: Part = Part {
 /// Only in a program whose global allocator is a [`PeakAlloc`].
 pub fn run(settings: &Settings) -> Vec<Record> {
     let mut records = Vec::new();
+    // A row for each, and one for the survivors.
+    let mut add = |rows: &[&str], contender, bytes: [f64; 2]| {
+        let record = |(row, bytes): (&&str, _)| Record::new(row, contender, vec![bytes]);
+        records.extend(rows.iter().zip(bytes).map(record));
+    };
     let million = settings.either(1_000_000, 100_000);
     // Storage that doubles holds twice of what it needs just above a power of two, which is
     // 1,048,576.
@@ -38,21 +44,17 @@ pub fn run(settings: &Settings) -> Vec<Record> {
         (&["memory-sleep", "survivors-sleep"][..], million),
         (&["memory-sleep-1060000"], above),
     ] {
-        let mut add = |name, held: Held| held.record(rows, name, &mut records);
-        add(name::TICKWHEEL, {
-            held(count, || {
-                let timer = Timer::current();
-                move |after, cx| armed(timer.sleep(after), cx)
-            })
+        let ours = held(count, || {
+            let timer = Timer::current();
+            move |after, cx| armed(timer.sleep(after), cx)
         });
-        add(name::TOKIO, {
-            held(count, || |after, cx| armed(tokio::time::sleep(after), cx))
+        add(rows, name::TICKWHEEL, ours);
+        let tokio = held(count, || |after, cx| armed(tokio::time::sleep(after), cx));
+        add(rows, name::TOKIO, tokio);
+        let pingora = held(count, || {
+            |after, cx| armed(pingora_timeout::timeout(after, Inner::<false>), cx)
         });
-        add(name::PINGORA, {
-            held(count, || {
-                |after, cx| armed(pingora_timeout::timeout(after, Never), cx)
-            })
-        });
+        add(rows, name::PINGORA, pingora);
         /// Of either crate.
         macro_rules! queue {
             ($queue:ident) => {
@@ -61,59 +63,47 @@ pub fn run(settings: &Settings) -> Vec<Record> {
                     move |after, _| {
                         let key = Box::new(queue.borrow_mut().insert((), after));
                         let queue = queue.clone();
-                        OnDrop(move || _ = queue.borrow_mut().remove(&key))
+                        guard(key, move |key| _ = queue.borrow_mut().remove(&key))
                     }
                 })
             };
         }
-        add(name::QUEUE, queue!(OurQueue));
-        add(name::DELAY_QUEUE, queue!(DelayQueue));
+        add(rows, name::QUEUE, queue!(OurQueue));
+        add(rows, name::DELAY_QUEUE, queue!(DelayQueue));
     }
-    let mut add = |rows: &[&str], held: Held| held.record(rows, name::TICKWHEEL, &mut records);
-    add(&["memory-delay-map", "survivors-delay-map"], {
-        held(million, || {
-            let (map, expirations) = DelayMap::new(&Timer::current());
-            let mut key = 0_u64;
-            // All of them keep the map and its stream.
-            let kept = Arc::new((map, expirations));
-            move |after, _| {
-                key += 1;
-                let (key, kept) = (key, kept.clone());
-                kept.0.insert(key, key, after).expect("the map is open");
-                OnDrop(move || _ = kept.0.remove(&key))
-            }
-        })
+    let delay_map = held(million, || {
+        // All of them keep the map and its stream.
+        let kept = Arc::new(DelayMap::new(&Timer::current()));
+        let mut keys = 0_u64..;
+        move |after, _| {
+            let (key, kept) = (keys.next().expect("there are more"), kept.clone());
+            kept.0.insert(key, key, after).expect("the map is open");
+            guard(key, move |key| _ = kept.0.remove(&key))
+        }
     });
-    add(&["memory-deadline-map", "survivors-deadline-map"], {
-        held(million, || {
-            let map = DeadlineMap::new(&Timer::current());
-            let mut key = 0_u64;
-            move |after, cx| {
-                key += 1;
-                armed(map.insert(key, after).expect("the map is open"), cx)
-            }
-        })
+    let rows = ["memory-delay-map", "survivors-delay-map"];
+    add(&rows, name::TICKWHEEL, delay_map);
+    let deadline_map = held(million, || {
+        let map = DeadlineMap::new(&Timer::current());
+        let mut keys = 0_u64..;
+        move |after, cx| {
+            let key = keys.next().expect("there are more");
+            armed(map.insert(key, after).expect("the map is open"), cx)
+        }
     });
-    add(&["memory-deadline", "survivors-deadline"], {
-        held(million, || {
-            let timer = Timer::current();
-            move |after, cx| {
-                let deadline = timer.deadline(after);
-                let handle = Box::new(deadline.handle());
-                (armed(deadline, cx), handle)
-            }
-        })
+    let rows = ["memory-deadline-map", "survivors-deadline-map"];
+    add(&rows, name::TICKWHEEL, deadline_map);
+    let deadline = held(million, || {
+        let timer = Timer::current();
+        move |after, cx| {
+            let deadline = timer.deadline(after);
+            let handle = Box::new(deadline.handle());
+            (armed(deadline, cx), handle)
+        }
     });
+    let rows = ["memory-deadline", "survivors-deadline"];
+    add(&rows, name::TICKWHEEL, deadline);
     records
-}
-
-/// Disarms what no future does.
-struct OnDrop<F: FnMut()>(F);
-
-impl<F: FnMut()> Drop for OnDrop<F> {
-    fn drop(&mut self) {
-        (self.0)();
-    }
 }
 
 /// A future in memory of its own, which the allocator counts, polled once.
@@ -126,26 +116,9 @@ fn armed<F: Future>(future: F, cx: &mut Context<'_>) -> Pin<Box<F>> {
 /// How many are left when the others are dropped.
 const SURVIVORS: usize = 11;
 
-/// How much memory the program holds, in bytes, besides the list that all are kept in.
-struct Held {
-    for_each: f64,
-    for_survivors: f64,
-}
-
-impl Held {
-    /// The first of the rows is for each, the second for the survivors.
-    fn record(self, rows: &[&str], contender: &str, records: &mut Vec<Record>) {
-        let bytes = [self.for_each, self.for_survivors];
-        records.extend(
-            rows.iter()
-                .zip(bytes)
-                .map(|(row, bytes)| Record::new(row, contender, vec![bytes])),
-        );
-    }
-}
-
-/// Makes so many, and drops all but [`SURVIVORS`] of them, in random order.
-fn held<T, A>(count: usize, make: impl FnOnce() -> A) -> Held
+/// Makes so many, and drops all but [`SURVIVORS`] of them, in random order. The bytes that the
+/// program holds for each, and at the end, besides the list that all are kept in.
+fn held<T, A>(count: usize, make: impl FnOnce() -> A) -> [f64; 2]
 where
     A: FnMut(Duration, &mut Context<'_>) -> T,
 {
@@ -161,10 +134,7 @@ where
             fastrand::shuffle(&mut kept);
             kept.truncate(SURVIVORS);
             let left = PeakAlloc.current_usage().saturating_sub(before);
-            Poll::Ready(Held {
-                for_each: all as f64 / (count - 1) as f64,
-                for_survivors: left as f64,
-            })
+            Poll::Ready([all as f64 / (count - 1) as f64, left as f64])
         })
         .await
     }))

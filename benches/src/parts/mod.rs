@@ -3,7 +3,6 @@
 //! Every part runs in a process of its own. The parts that are about CPU or wake-ups have a process
 //! for each contender. The parts that need another program build it first.
 
-mod advance;
 mod armed;
 mod build;
 mod expire;
@@ -28,62 +27,9 @@ mod writes;
 
 pub use armed::SIZES as ARMED_SIZES;
 pub use program::{LOADS, RATES};
-pub use ready::SIZES as FUTURE_SIZES;
-pub use resets::RATES as RESET_RATES;
-pub use wheel::SIZES as WHEEL_SIZES;
 
-use crate::harness::Record;
-use crate::settings::Settings;
-
-/// The names of the contenders, in all tables and charts.
-pub mod name {
-    pub const TICKWHEEL: &str = "tickwheel";
-    pub const DROP_IN: &str = "tickwheel drop-in";
-    pub const GLOBAL: &str = "tickwheel global";
-    pub const PARTS_256: &str = "tickwheel, 256 parts";
-    pub const RECV_MANY: &str = "tickwheel, recv_many";
-    pub const READ_WRITE: &str = "tickwheel, reads and writes apart";
-    pub const QUEUE: &str = "tickwheel, DelayQueue";
-    pub const TOKIO: &str = "tokio";
-    pub const TOKIO_ALTERNATIVE: &str = "tokio, alternative timer";
-    pub const ON_ALTERNATIVE: &str = "tickwheel, on the alternative timer";
-    pub const DELAY_QUEUE: &str = "DelayQueue";
-    pub const NEXUS: &str = "nexus-timer";
-    pub const PINGORA: &str = "pingora-timeout";
-    pub const TOKIO_IO_TIMEOUT: &str = "tokio-io-timeout";
-    pub const LAST_SEEN: &str = "atomic last-seen + sleep";
-    pub const MUTEX_MAP: &str = "Mutex<HashMap + DelayQueue>";
-    pub const EACH_MILLISECOND: &str = "tickwheel, ticks of 1 ms";
-    pub const EACH_TENTH: &str = "tickwheel, ticks of 100 ms";
-    pub const NO_TIMER: &str = "no timer at all";
-    pub const CLOCK: &str = "one reading of the clock";
-
-    /// Neither ours nor only something to compare a figure with.
-    pub fn is_peer(contender: &str) -> bool {
-        !contender.starts_with(TICKWHEEL) && ![NO_TIMER, CLOCK].contains(&contender)
-    }
-}
-
-/// Some rows that are measured together.
-pub struct Part {
-    pub name: &'static str,
-    pub about: &'static str,
-    pub how: How,
-}
-
-/// In which processes a part runs.
-pub enum How {
-    /// All contenders in one.
-    Together(fn(&Settings) -> Vec<Record>),
-    /// Each contender in one of its own, alternately.
-    Apart {
-        contenders: &'static [&'static str],
-        rounds: usize,
-        run: fn(&str, &Settings) -> Vec<Record>,
-    },
-    /// In another program of this package, with these arguments.
-    Built(&'static str, &'static str),
-}
+use crate::harness::Race;
+use crate::part::{How, Part};
 
 /// What a million deadlines that are pushed back cost, with a tick of 1 ms and of 100 ms. The
 /// program `connections` measures it, with an allocator that counts and a driver that has a thread
@@ -116,9 +62,18 @@ pub const PARTS: &[Part] = &[
     keyed::PART,
     armed::PART,
     wheel::PART,
-    advance::PART,
     longest::PART,
     memory::PART,
     writes::PART,
     build::PART,
+];
+
+/// What the program `instructions` counts.
+pub const COUNTED: &[fn() -> Race] = &[
+    || ready::race(1),
+    || pending::race(1),
+    reset::one,
+    reset::after,
+    || keyed::resets(1),
+    || keyed::inserts(1),
 ];

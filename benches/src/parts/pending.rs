@@ -7,8 +7,8 @@
 use tickwheel::Timer;
 use tokio_util::time::DelayQueue;
 
-use super::{How, Part, name};
-use crate::harness::{Durations, Never, Race, Record, operation, polled_once};
+use crate::harness::{Durations, Hand, Inner, Race, Record, operation, polled_once};
+use crate::part::{How, Part, name};
 use crate::settings::Settings;
 
 pub const PART: Part = Part {
@@ -22,51 +22,61 @@ fn run(settings: &Settings) -> Vec<Record> {
     races.flat_map(|race| race.run(settings)).collect()
 }
 
-/// tokio's timer per worker, which only a build with `--cfg tokio_unstable` has.
-#[cfg(tokio_unstable)]
-fn enter_alternative(race: &mut Race, threads: usize) {
-    // A current-thread runtime has none.
-    if threads == 0 {
-        return;
+/// Makes a timeout of that contender, polls it once and drops it. `held` is the timer of the first.
+pub(super) fn hand<const READY: bool>(contender: &str, held: Timer) -> Hand {
+    match contender {
+        name::DROP_IN => polled_once(READY, |after| tickwheel::timeout(after, Inner::<READY>)),
+        name::TOKIO | name::TOKIO_ALTERNATIVE => {
+            polled_once(READY, |after| tokio::time::timeout(after, Inner::<READY>))
+        }
+        name::PINGORA => polled_once(READY, |after| {
+            pingora_timeout::timeout(after, Inner::<READY>)
+        }),
+        _ => {
+            let is_global = contender == name::GLOBAL;
+            let timer = if is_global { Timer::global() } else { held };
+            polled_once(READY, move |after| timer.timeout(after, Inner::<READY>))
+        }
     }
-    let runtime = std::rc::Rc::new(
-        tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(threads.max(2))
-            .enable_all()
-            .enable_alt_timer()
-            .build()
-            .expect("the runtime starts"),
-    );
-    race.enter_on(runtime.clone(), name::TOKIO_ALTERNATIVE, || {
-        polled_once(false, |after| tokio::time::timeout(after, Never))
-    });
-    race.enter_on(runtime, name::ON_ALTERNATIVE, || {
-        let timer = Timer::current();
-        polled_once(false, move |after| timer.timeout(after, Never))
-    });
 }
 
-fn race(threads: usize) -> Race {
+/// All that have a timeout.
+pub(super) fn enter<const READY: bool>(race: &mut Race) {
+    for contender in [
+        name::TICKWHEEL,
+        name::DROP_IN,
+        name::GLOBAL,
+        name::TOKIO,
+        name::PINGORA,
+    ] {
+        race.enter(contender, move || {
+            hand::<READY>(contender, Timer::current())
+        });
+    }
+}
+
+/// tokio's timer per worker, which only a build with `--cfg tokio_unstable` has, and which a
+/// current-thread runtime has not.
+#[cfg(tokio_unstable)]
+fn enter_alternative(race: &mut Race, threads: usize) {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let builder = builder.worker_threads(threads.max(2)).enable_all();
+    let runtime = builder.enable_alt_timer().build();
+    let runtime = std::rc::Rc::new(runtime.expect("the runtime starts"));
+    for contender in [name::TOKIO_ALTERNATIVE, name::ON_ALTERNATIVE] {
+        race.enter_on(runtime.clone(), contender, move || {
+            hand::<false>(contender, Timer::current())
+        });
+    }
+}
+
+pub(super) fn race(threads: usize) -> Race {
     let mut race = Race::new(format!("pending-{threads}"), threads);
-    race.enter(name::TICKWHEEL, || {
-        let timer = Timer::current();
-        polled_once(false, move |after| timer.timeout(after, Never))
-    });
-    race.enter(name::DROP_IN, || {
-        polled_once(false, |after| tickwheel::timeout(after, Never))
-    });
-    race.enter(name::GLOBAL, || {
-        let timer = Timer::global();
-        polled_once(false, move |after| timer.timeout(after, Never))
-    });
-    race.enter(name::TOKIO, || {
-        polled_once(false, |after| tokio::time::timeout(after, Never))
-    });
+    enter::<false>(&mut race);
     #[cfg(tokio_unstable)]
-    enter_alternative(&mut race, threads);
-    race.enter(name::PINGORA, || {
-        polled_once(false, |after| pingora_timeout::timeout(after, Never))
-    });
+    if threads > 0 {
+        enter_alternative(&mut race, threads);
+    }
     /// Of either crate.
     macro_rules! enter_queue {
         ($name:expr, $queue:ty) => {

@@ -11,11 +11,12 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use cpu_time::ProcessTime;
+use itertools::iproduct;
 use tickwheel::Timer;
-use tokio::time::{Interval, interval};
+use tokio::task::JoinSet;
 
-use super::{How, Part, name};
-use crate::harness::{Record, runtime};
+use crate::harness::runtime;
+use crate::part::{How, Part, name};
 use crate::settings::Settings;
 
 pub const PART: Part = Part {
@@ -40,33 +41,51 @@ pub const LOADS: &[(&str, Duration)] = &[
 /// So many tasks share a load.
 pub(super) const TASKS: u32 = 4;
 
-fn run(contender: &str, settings: &Settings) -> Vec<Record> {
+fn run(contender: &str, settings: &Settings) -> Vec<(String, f64)> {
     /// With the same functions of either crate.
     macro_rules! free {
         ($($time:ident)::+) => {{
-            let mut records = few(contender, settings, $($time)::+::sleep, || {
-                let mut ticks = $($time)::+::interval(PERIOD);
-                async move {
+            use $($time)::+::{interval, sleep, timeout};
+            let sleeps = settings.either(500_u32, 100);
+            let mut figures = Vec::new();
+            for workers in [0, 1, 2] {
+                let cpu = cpu_of(workers, async move {
+                    for _ in 0..sleeps {
+                        sleep(Duration::from_millis(1)).await;
+                    }
+                });
+                let each = cpu.as_nanos() as f64 / f64::from(sleeps);
+                figures.push((format!("sparse-{workers}"), each));
+            }
+            let time = Duration::from_millis(settings.either(500, 200));
+            let cpu = cpu_of(2, async move {
+                let ticking = |_| async {
+                    let mut ticks = interval(PERIOD);
                     loop {
                         ticks.tick().await;
                     }
-                }
+                };
+                let tasks: JoinSet<()> = (0..100).map(ticking).collect();
+                sleep(time).await;
+                drop(tasks);
             });
-            records.extend(loads(contender, settings, || {
-                |pending| async { $($time)::+::timeout(TIMEOUT, pending).await.ok() }
+            let percent = 100.0 * cpu.as_secs_f64() / time.as_secs_f64();
+            figures.push(("intervals".to_owned(), percent));
+            figures.extend(loads(settings, || {
+                |pending| async { timeout(TIMEOUT, pending).await.ok() }
             }));
-            records
+            figures
         }};
     }
     match contender {
         name::DROP_IN => free!(tickwheel::time),
         name::TOKIO => free!(tokio::time),
-        name::TICKWHEEL => loads(contender, settings, || {
+        name::TICKWHEEL => loads(settings, || {
             // For as long as the process runs, which has this one load.
             let timer: &Timer = Box::leak(Box::new(Timer::current()));
             move |pending| async { timer.timeout(TIMEOUT, pending).await.ok() }
         }),
-        _ => loads(contender, settings, || {
+        _ => loads(settings, || {
             |pending| async {
                 pending.await;
                 Some(())
@@ -77,42 +96,6 @@ fn run(contender: &str, settings: &Settings) -> Vec<Record> {
 
 const TIMEOUT: Duration = Duration::from_secs(30);
 const PERIOD: Duration = Duration::from_millis(10);
-
-/// Few timers, all of which fire.
-fn few<S, I>(
-    contender: &str,
-    settings: &Settings,
-    sleep: fn(Duration) -> S,
-    ticks: fn() -> I,
-) -> Vec<Record>
-where
-    S: Future<Output = ()> + Send + 'static,
-    I: Future<Output = std::convert::Infallible> + Send + 'static,
-{
-    let sleeps = settings.either(500_u32, 100);
-    let mut records = Vec::new();
-    for workers in [0, 1, 2] {
-        let cpu = cpu_of(workers, async move {
-            for _ in 0..sleeps {
-                sleep(Duration::from_millis(1)).await;
-            }
-        });
-        let each = cpu.as_nanos() as f64 / f64::from(sleeps);
-        let row = format!("sparse-{workers}");
-        records.push(Record::new(&row, contender, vec![each]));
-    }
-    let time = settings.either(Duration::from_millis(500), Duration::from_millis(200));
-    let cpu = cpu_of(2, async move {
-        let tasks: Vec<_> = (0..100)
-            .map(|_| tokio::spawn(async move { ticks().await }))
-            .collect();
-        sleep(time).await;
-        tasks.iter().for_each(|task| task.abort());
-    });
-    let percent = 100.0 * cpu.as_secs_f64() / time.as_secs_f64();
-    records.push(Record::new("intervals", contender, vec![percent]));
-    records
-}
 
 /// Ready at its second poll.
 type Once = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -129,73 +112,51 @@ fn once() -> Once {
 }
 
 /// Each task calls `make` once.
-fn loads<F, T>(contender: &str, settings: &Settings, make: fn() -> F) -> Vec<Record>
+fn loads<F, T>(settings: &Settings, make: fn() -> F) -> Vec<(String, f64)>
 where
-    F: Fn(Once) -> T + Send + 'static,
+    F: Fn(Once) -> T + Copy + Send + Sync + 'static,
     T: Future<Output = Option<()>> + Send + 'static,
 {
-    let time = settings.either(Duration::from_millis(500), Duration::from_millis(200));
-    let loads = LOADS
-        .iter()
-        .flat_map(|load| RATES.iter().map(move |rate| (load, *rate)));
-    let measure = |(&(load, pause), rate): (&(&str, Duration), u32)| {
+    let time = Duration::from_millis(settings.either(500, 200));
+    let measure = |(&(load, pause), &rate): (&(&str, Duration), &u32)| {
         let begin = Instant::now();
         let cpu = cpu_of(2, async move {
-            let tasks: Vec<_> = (0..TASKS)
-                .map(|_| tokio::spawn(timeouts(Bursts::new(rate, pause, time), make)))
-                .collect();
-            for task in tasks {
-                task.await.expect("no task panics");
-            }
+            let task = |_| async move {
+                let timeout = make();
+                let burst = |times| async move {
+                    for _ in 0..times {
+                        timeout(once()).await;
+                    }
+                };
+                bursts(rate, pause, time, burst).await;
+            };
+            (0..TASKS)
+                .map(task)
+                .collect::<JoinSet<()>>()
+                .join_all()
+                .await;
         });
         let percent = 100.0 * cpu.as_secs_f64() / begin.elapsed().as_secs_f64();
-        Record::new(&format!("{load}-{rate}"), contender, vec![percent])
+        (format!("{load}-{rate}"), percent)
     };
-    loads.map(measure).collect()
+    iproduct!(LOADS, RATES).map(measure).collect()
 }
 
-async fn timeouts<F, T>(mut bursts: Bursts, make: fn() -> F)
-where
-    F: Fn(Once) -> T,
-    T: Future<Output = Option<()>>,
-{
-    let timeout = make();
-    while let Some(times) = bursts.next().await {
-        for _ in 0..times {
-            timeout(once()).await;
-        }
-    }
-}
-
-/// What one of the [`TASKS`] does of a load: a burst after each pause, for a time.
-pub(super) struct Bursts {
-    pause: Interval,
-    times: u32,
-    begin: Instant,
+/// What one of the [`TASKS`] does of a load for a time: `act` so often, after each pause. `rate` is
+/// what all tasks do in a second.
+pub(super) async fn bursts<F: Future<Output = ()>>(
+    rate: u32,
+    pause: Duration,
     time: Duration,
-}
-
-impl Bursts {
-    /// Within a runtime. `rate` is what all tasks do in a second.
-    pub(super) fn new(rate: u32, pause: Duration, time: Duration) -> Bursts {
-        // At a low rate each task has one timeout now and then.
-        let pause = pause.max(Duration::from_secs(1) * TASKS / rate);
-        Bursts {
-            pause: interval(pause),
-            times: (f64::from(rate / TASKS) * pause.as_secs_f64()).round() as u32,
-            begin: Instant::now(),
-            time,
-        }
-    }
-
-    /// Waits for the next burst, and returns how often it does what it does. `None` once the time
-    /// is over.
-    pub(super) async fn next(&mut self) -> Option<u32> {
-        if self.begin.elapsed() >= self.time {
-            return None;
-        }
-        self.pause.tick().await;
-        Some(self.times)
+    mut act: impl FnMut(u32) -> F,
+) {
+    // At a low rate each task has one timeout now and then.
+    let pause = pause.max(Duration::from_secs(1) * TASKS / rate);
+    let times = (f64::from(rate / TASKS) * pause.as_secs_f64()).round() as u32;
+    let (begin, mut pause) = (Instant::now(), tokio::time::interval(pause));
+    while begin.elapsed() < time {
+        pause.tick().await;
+        act(times).await;
     }
 }
 

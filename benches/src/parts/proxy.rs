@@ -13,9 +13,9 @@ use tickwheel::io::{IdleTimeout, TimeoutStream};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, copy_bidirectional};
 use tokio::net::TcpStream;
 
-use super::loopback::{Listener, connect};
-use super::{How, Part, name};
+use super::loopback::{Listener, clients, connect};
 use crate::harness::{Client, Record, Scene, load, runtime};
+use crate::part::{How, Part, name};
 use crate::settings::Settings;
 
 pub const PART: Part = Part {
@@ -42,28 +42,21 @@ fn run(settings: &Settings) -> Vec<Record> {
 fn set_up(contender: &'static str) -> Scene<Messages> {
     let (measured, other) = (runtime(1), runtime(1));
     let server = other.block_on(async {
-        let listener = Listener::bind().await.expect("there is a free port");
+        let listener = Listener::bind().await;
         let address = listener.address;
         tokio::spawn(serve(listener));
         address
     });
     let proxy = measured.block_on(async {
-        let listener = Listener::bind().await.expect("there is a free port");
+        let listener = Listener::bind().await;
         let address = listener.address;
         tokio::spawn(proxy(listener, server, contender));
         address
     });
-    let clients = other.block_on(async {
-        let mut clients = Vec::new();
-        for _ in 0..CONNECTIONS {
-            clients.push(Messages(connect(proxy).await.expect("it listens")));
-        }
-        clients
-    });
+    let clients = other.block_on(clients(CONNECTIONS, proxy, Messages));
     Scene {
         clients,
-        clients_on: other.handle().clone(),
-        other: Some(other),
+        other,
         measured,
     }
 }

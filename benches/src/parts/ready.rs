@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 
 use tickwheel::Timer;
 
-use super::{How, Part, name};
-use crate::harness::{Durations, Once, Operation, Race, Record, operation, polled_once};
+use super::pending;
+use crate::harness::{Durations, Hand, Inner, Race, Record, operation, polled_once};
+use crate::part::{How, Part, name};
 use crate::settings::Settings;
 
 pub const PART: Part = Part {
@@ -23,9 +24,6 @@ pub const PART: Part = Part {
     how: How::Together(run),
 };
 
-/// How large the futures are, in bytes.
-pub const SIZES: &[usize] = &[8, 1_024, 4_096];
-
 fn run(settings: &Settings) -> Vec<Record> {
     let mut races: Vec<Race> = [0, 1, 2, 4].map(race).into();
     races.extend([large::<8>(), large::<1_024>(), large::<4_096>()]);
@@ -33,37 +31,20 @@ fn run(settings: &Settings) -> Vec<Record> {
     records.collect()
 }
 
-fn race(threads: usize) -> Race {
+pub(super) fn race(threads: usize) -> Race {
     let mut race = Race::new(format!("ready-{threads}"), threads);
-    race.enter(name::TICKWHEEL, || {
-        let timer = Timer::current();
-        polled_once(true, move |after| timer.timeout(after, Once))
-    });
-    race.enter(name::DROP_IN, || {
-        polled_once(true, |after| tickwheel::timeout(after, Once))
-    });
-    race.enter(name::GLOBAL, || {
-        let timer = Timer::global();
-        polled_once(true, move |after| timer.timeout(after, Once))
-    });
-    race.enter(name::TOKIO, || {
-        polled_once(true, |after| tokio::time::timeout(after, Once))
-    });
-    race.enter(name::PINGORA, || {
-        polled_once(true, |after| pingora_timeout::timeout(after, Once))
-    });
+    pending::enter::<true>(&mut race);
     race.enter(name::CLOCK, || {
         polled_once(true, |_| {
             black_box(Instant::now());
-            Once
+            Inner::<true>
         })
     });
-    race.enter(name::NO_TIMER, || polled_once(true, |_| Once));
+    race.enter(name::NO_TIMER, || polled_once(true, |_| Inner::<true>));
     race
 }
 
 fn large<const SIZE: usize>() -> Race {
-    assert!(SIZES.contains(&SIZE), "it has a row");
     let mut race = Race::new(format!("large-{SIZE}"), 1);
     race.enter(name::TICKWHEEL, || {
         let timer = Timer::current();
@@ -80,7 +61,7 @@ fn large<const SIZE: usize>() -> Race {
 }
 
 /// Makes a future with a duration, and awaits it, as an `async fn` does.
-fn awaited<F: Future>(mut make: impl FnMut(Duration) -> F + Send + 'static) -> impl Operation {
+fn awaited<F: Future>(mut make: impl FnMut(Duration) -> F + Send + 'static) -> Hand {
     let durations = Durations::of_timeouts();
     operation(move |cx, times| {
         let all = pin!(async {

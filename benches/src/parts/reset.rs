@@ -1,6 +1,5 @@
 //! Deadlines that are pushed back, as a keepalive is at each read: one over and over while the
-//! ticks pass, and 10,000 in random order, each time in a new tick. And one that is made and
-//! dropped.
+//! ticks pass, and 10,000 in random order, each time in a new tick.
 //!
 //! Another task awaits tickwheel's deadline and the hand-written pattern. Only the owner of tokio's
 //! `Sleep` or of a `DelayQueue` can reset it, so here the measured task owns them.
@@ -16,13 +15,13 @@ use tickwheel::{ResetHandle, Timer};
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 use tokio_util::time::DelayQueue;
 
-use super::{How, Part, name};
-use crate::harness::{Operation, Pace, Race, Record, operation};
+use crate::harness::{Hand, Pace, Race, Record, operation};
+use crate::part::{How, Part, name};
 use crate::settings::Settings;
 
 pub const PART: Part = Part {
     name: "reset",
-    about: "one deadline reset over and over, 10,000 at random, and one made and dropped",
+    about: "one deadline reset over and over, and 10,000 at random",
     how: How::Together(run),
 };
 
@@ -37,15 +36,17 @@ fn run(settings: &Settings) -> Vec<Record> {
         every: EVERY,
     });
     let races = [
-        resets(Race::new("reset-one", 1), 1),
+        one(),
         resets(Race::new("reset-one-0", 0), 1),
-        resets_after(Race::new("reset-after", 1)),
+        after(),
         resets(many, HANDLES),
-        made(Race::new("deadline-1", 1)),
-        made(Race::new("deadline-0", 0)),
     ];
     let records = races.into_iter().flat_map(|race| race.run(settings));
     records.collect()
+}
+
+pub(super) fn one() -> Race {
+    resets(Race::new("reset-one", 1), 1)
 }
 
 fn resets(mut race: Race, count: usize) -> Race {
@@ -73,7 +74,8 @@ fn resets(mut race: Race, count: usize) -> Race {
 }
 
 /// Takes the lock of the shard, which a reset does not.
-fn resets_after(mut race: Race) -> Race {
+pub(super) fn after() -> Race {
+    let mut race = Race::new("reset-after", 1);
     race.enter(name::TICKWHEEL, || {
         in_turn(1, connect, |handle| assert!(handle.reset_after(TIMEOUT)))
     });
@@ -81,18 +83,7 @@ fn resets_after(mut race: Race) -> Race {
     race
 }
 
-fn made(mut race: Race) -> Race {
-    race.enter(name::TICKWHEEL, || {
-        let timer = Timer::current();
-        operation(move |_, times| (0..times).for_each(|_| drop(timer.deadline(TIMEOUT))))
-    });
-    race.enter(name::TOKIO, || {
-        operation(|_, times| (0..times).for_each(|_| drop(owned())))
-    });
-    race
-}
-
-fn in_turn<T: Send + 'static>(count: usize, make: fn() -> T, reset: fn(&mut T)) -> impl Operation {
+fn in_turn<T: Send + 'static>(count: usize, make: fn() -> T, reset: fn(&mut T)) -> Hand {
     let mut all = in_random_order(count, make);
     let mut next = 0;
     operation(move |_, times| {

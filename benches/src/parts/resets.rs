@@ -5,12 +5,15 @@
 //! connection has a task of its own that waits, and the four tasks hold what resets it. tokio's
 //! sleeps belong to the four tasks, because only the owner can reset one.
 
+use std::future::ready;
 use std::time::{Duration, Instant};
 
-use super::program::{Bursts, LOADS, TASKS, cpu_while};
+use tokio::task::JoinSet;
+
+use super::program::{LOADS, TASKS, bursts, cpu_while};
 use super::reset::{HANDLES, LastSeen, connect, in_random_order, owned, reset_owned};
-use super::{How, Part, name};
-use crate::harness::{Record, runtime};
+use crate::harness::runtime;
+use crate::part::{How, Part, name};
 use crate::settings::Settings;
 
 pub const PART: Part = Part {
@@ -29,32 +32,29 @@ pub const PART: Part = Part {
 };
 
 /// Resets a second.
-pub const RATES: &[u32] = &[100_000, 300_000, 1_000_000, 3_000_000];
+const RATES: &[u32] = &[100_000, 300_000, 1_000_000, 3_000_000];
 
 /// The tasks that wait have begun to, before the CPU is taken.
 const SETTLES: Duration = Duration::from_millis(50);
 
-fn run(contender: &str, settings: &Settings) -> Vec<Record> {
+fn run(contender: &str, settings: &Settings) -> Vec<(String, f64)> {
     match contender {
-        name::TICKWHEEL => measure(contender, settings, connect, |handle| {
-            assert!(handle.reset());
-        }),
-        name::TOKIO => measure(contender, settings, owned, reset_owned),
-        name::LAST_SEEN => measure(contender, settings, LastSeen::start, |seen| seen.touch()),
-        _ => measure(contender, settings, || (), |()| ()),
+        name::TICKWHEEL => measure(settings, connect, |handle| assert!(handle.reset())),
+        name::TOKIO => measure(settings, owned, reset_owned),
+        name::LAST_SEEN => measure(settings, LastSeen::start, |seen| seen.touch()),
+        _ => measure(settings, || (), |()| ()),
     }
 }
 
 fn measure<T: Send + 'static>(
-    contender: &str,
     settings: &Settings,
     connect: fn() -> T,
     reset: fn(&mut T),
-) -> Vec<Record> {
-    let time = settings.either(Duration::from_millis(500), Duration::from_millis(200));
+) -> Vec<(String, f64)> {
+    let time = Duration::from_millis(settings.either(500, 200));
     let measure = |rate: &u32| {
         let millis = runtime(2).block_on(millis_of_cpu(*rate, time, connect, reset));
-        Record::new(&format!("resets-{rate}"), contender, vec![millis])
+        (format!("resets-{rate}"), millis)
     };
     RATES.iter().map(measure).collect()
 }
@@ -71,26 +71,23 @@ async fn millis_of_cpu<T: Send + 'static>(
     let (_, pause) = LOADS[0];
     let begin = Instant::now();
     let cpu = cpu_while(async move {
-        let tasks: Vec<_> = (0..TASKS)
-            .map(|_| {
-                let own = all.split_off(all.len() - HANDLES / TASKS as usize);
-                tokio::spawn(resets(Bursts::new(rate, pause, time), own, reset))
+        let task = |_| {
+            let mut own = all.split_off(all.len() - HANDLES / TASKS as usize);
+            let mut next = 0;
+            bursts(rate, pause, time, move |times| {
+                for _ in 0..times {
+                    reset(&mut own[next]);
+                    next = (next + 1) % own.len();
+                }
+                ready(())
             })
-            .collect();
-        for task in tasks {
-            task.await.expect("no task panics");
-        }
+        };
+        (0..TASKS)
+            .map(task)
+            .collect::<JoinSet<()>>()
+            .join_all()
+            .await;
     })
     .await;
     1e3 * cpu.as_secs_f64() / begin.elapsed().as_secs_f64()
-}
-
-async fn resets<T>(mut bursts: Bursts, mut own: Vec<T>, reset: fn(&mut T)) {
-    let mut next = 0;
-    while let Some(times) = bursts.next().await {
-        for _ in 0..times {
-            reset(&mut own[next]);
-            next = (next + 1) % own.len();
-        }
-    }
 }

@@ -8,13 +8,13 @@ use std::future::Future;
 use std::time::{Duration, Instant};
 
 use cpu_time::ProcessTime;
-use futures_util::{Stream, StreamExt};
+use futures_util::StreamExt;
 use hdrhistogram::Histogram;
-use tickwheel::{DelayMap, Timer};
+use tickwheel::{DelayMap, DelayQueue as OurQueue, Timer};
 use tokio_util::time::DelayQueue;
 
-use super::{How, Part, name};
-use crate::harness::{Record, runtime};
+use crate::harness::runtime;
+use crate::part::{How, Part, name};
 use crate::settings::Settings;
 
 pub const PART: Part = Part {
@@ -24,7 +24,6 @@ pub const PART: Part = Part {
         contenders: &[
             name::TICKWHEEL,
             name::RECV_MANY,
-            name::PARTS_256,
             name::QUEUE,
             name::DELAY_QUEUE,
         ],
@@ -34,62 +33,55 @@ pub const PART: Part = Part {
 };
 
 /// A million at once, and 10,000 at a time, a hundred times. Both are as dense: 500 are due in a
-/// millisecond.
-const SIZES: [(u32, u32, &[&str]); 2] = [
-    (
-        1_000_000,
-        1,
-        &["values-cpu", "values-p50", "values-p99", "values-max"],
-    ),
-    (10_000, 100, &["values-10000-cpu"]),
+/// millisecond. With the name of the rows, and how many of the figures have one.
+const SIZES: [(u32, u32, &str, usize); 2] = [
+    (1_000_000, 1, "values", 4),
+    (10_000, 100, "values-10000", 1),
 ];
 
-fn run(contender: &str, settings: &Settings) -> Vec<Record> {
-    let sizes = SIZES.into_iter();
-    sizes
-        .flat_map(|(count, times, rows)| {
-            let values = Values::new(count, settings);
-            let times = settings.either(times, 1);
-            let found = match contender {
-                name::TICKWHEEL => measure(through_map(values, times, (None, 1))),
-                name::RECV_MANY => measure(through_map(values, times, (None, 256))),
-                name::PARTS_256 => measure(through_map(values, times, (Some(256), 1))),
-                name::QUEUE => measure(through(
-                    values,
-                    times,
-                    tickwheel::DelayQueue::new,
-                    |queue, due, after| _ = queue.insert(due, after),
-                    |expired| expired.into_inner(),
-                )),
-                _ => measure(through(
-                    values,
-                    times,
-                    DelayQueue::new,
-                    |queue, due, after| _ = queue.insert(due, after),
-                    |expired| expired.into_inner(),
-                )),
-            };
-            let record = |(row, value): (&&str, _)| Record::new(row, contender, vec![value]);
-            rows.iter().zip(found).map(record).collect::<Vec<_>>()
+/// Through a queue of either crate.
+macro_rules! through {
+    ($queue:ident, $values:ident) => {
+        measure(async move {
+            let mut queue = $queue::new();
+            while $values.start() {
+                for _ in 0..$values.count {
+                    let (due, after) = $values.due();
+                    queue.insert(due, after);
+                }
+                while $values.left > 0 {
+                    let expired = queue.next().await.expect("there are more");
+                    $values.took(expired.into_inner());
+                }
+            }
+            $values
         })
-        .collect()
+    };
 }
 
-/// How many shards the timer has, and how many values are taken at once.
-type Way = (Option<usize>, usize);
+fn run(contender: &str, settings: &Settings) -> Vec<(String, f64)> {
+    let figures = SIZES.into_iter().flat_map(|(count, times, name, rows)| {
+        let mut values = Values::new(count, times, settings);
+        let found = match contender {
+            name::TICKWHEEL => measure(through_map(values, 1)),
+            name::RECV_MANY => measure(through_map(values, 256)),
+            name::QUEUE => through!(OurQueue, values),
+            _ => through!(DelayQueue, values),
+        };
+        let row = |row: &str| format!("{name}-{row}");
+        let rows = ["cpu", "p50", "p99", "max"].into_iter().map(row).take(rows);
+        rows.zip(found).collect::<Vec<_>>()
+    });
+    figures.collect()
+}
 
-async fn through_map(mut values: Values, times: u32, (shards, limit): Way) -> Values {
-    let timer = match shards {
-        Some(shards) => Timer::builder().shards(shards).build(),
-        None => Ok(Timer::current()),
-    };
-    let (map, mut expired) = DelayMap::new(&timer.expect("so many are allowed"));
+/// `limit` values are taken at once.
+async fn through_map(mut values: Values, limit: usize) -> Values {
+    let (map, mut expired) = DelayMap::new(&Timer::current());
     let mut some = Vec::with_capacity(limit);
-    for _ in 0..times {
-        values.start();
+    while values.start() {
         for key in 0..values.count {
-            let due = values.due();
-            let after = due.saturating_duration_since(Instant::now());
+            let (due, after) = values.due();
             map.insert(key, due, after).expect("the map is open");
         }
         while values.left > 0 {
@@ -100,30 +92,6 @@ async fn through_map(mut values: Values, times: u32, (shards, limit): Way) -> Va
             assert_ne!(expired.recv_many(&mut some, limit).await, 0);
             some.drain(..)
                 .for_each(|expired| values.took(expired.value));
-        }
-    }
-    values
-}
-
-/// Through a queue of either crate.
-async fn through<Q: Stream + Unpin>(
-    mut values: Values,
-    times: u32,
-    queue: fn() -> Q,
-    insert: fn(&mut Q, Instant, Duration),
-    into_inner: fn(Q::Item) -> Instant,
-) -> Values {
-    let mut queue = queue();
-    for _ in 0..times {
-        values.start();
-        for _ in 0..values.count {
-            let due = values.due();
-            let after = due.saturating_duration_since(Instant::now());
-            insert(&mut queue, due, after);
-        }
-        while values.left > 0 {
-            let expired = queue.next().await.expect("there are more");
-            values.took(into_inner(expired));
         }
     }
     values
@@ -143,6 +111,7 @@ fn measure(values: impl Future<Output = Values> + Send + 'static) -> [f64; 4] {
 /// When the values are due, and how late the values were that came out.
 struct Values {
     count: u32,
+    times: u32,
     left: u32,
     begin: Instant,
     /// All values are to be in before the first one is due.
@@ -153,25 +122,31 @@ struct Values {
 }
 
 impl Values {
-    fn new(count: u32, settings: &Settings) -> Values {
+    fn new(count: u32, times: u32, settings: &Settings) -> Values {
         let count = settings.either(count, count / 20);
         Values {
             count,
+            times: settings.either(times, 1),
             left: 0,
             begin: Instant::now(),
-            before: settings.either(Duration::from_micros(1), Duration::from_micros(2)) * count,
+            before: Duration::from_micros(settings.either(1, 2)) * count,
             span: Duration::from_micros(2) * count,
             late: Histogram::new(3).expect("three digits are allowed"),
         }
     }
 
-    fn start(&mut self) {
+    /// Whether there is one more time.
+    fn start(&mut self) -> bool {
         self.left = self.count;
         self.begin = Instant::now() + self.before;
+        self.times = self.times.wrapping_sub(1);
+        self.times != u32::MAX
     }
 
-    fn due(&self) -> Instant {
-        self.begin + self.span.mul_f64(fastrand::f64())
+    /// The value, which is the instant at which it is due, and its delay.
+    fn due(&self) -> (Instant, Duration) {
+        let due = self.begin + self.span.mul_f64(fastrand::f64());
+        (due, due.saturating_duration_since(Instant::now()))
     }
 
     fn took(&mut self, due: Instant) {

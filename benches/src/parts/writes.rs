@@ -10,15 +10,13 @@
 use std::collections::HashMap;
 use std::env;
 use std::fs;
-use std::future::{Future, poll_fn};
-use std::hint::black_box;
+use std::future::poll_fn;
 use std::io::{BufRead, BufReader};
 use std::ops::Range;
-use std::pin::pin;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
-use std::task::{Context, Poll};
+use std::task::Poll;
 use std::thread;
 use std::time::Duration;
 
@@ -26,27 +24,30 @@ use futures_util::FutureExt;
 use tickwheel::Timer;
 use tokio::time::Instant;
 
+use super::pending::hand;
 use super::reset::{TIMEOUT, connect, owned, reset_owned};
-use super::{How, Part, name};
-use crate::harness::{Never, Once, Record, runtime};
+use crate::harness::{Hand, operation, runtime};
+use crate::part::{How, Part, name};
 use crate::settings::Settings;
 
 pub const PART: Part = Part {
     name: "writes",
     about: "atomic writes of a call, and how many of them go to shared lines",
-    how: How::Together(run),
+    how: How::Apart {
+        contenders: &[name::TICKWHEEL, name::DROP_IN, name::TOKIO],
+        rounds: 1,
+        run,
+    },
 };
 
-/// With it the program is the one that is watched: it says which row and which contender.
+/// With it the program is the one that is watched: it says which row.
 const WATCHED: &str = "TICKWHEEL_WATCHED";
 const ROWS: [&str; 3] = ["ready", "armed", "reset"];
-const CONTENDERS: [&str; 3] = [name::TICKWHEEL, name::DROP_IN, name::TOKIO];
 const CALLS: usize = 200;
 
-fn run(_: &Settings) -> Vec<Record> {
-    if let Ok(watched) = env::var(WATCHED) {
-        let (row, contender) = watched.split_once('/').expect("both are named");
-        be_watched(row, contender);
+fn run(contender: &str, _: &Settings) -> Vec<(String, f64)> {
+    if let Ok(row) = env::var(WATCHED) {
+        be_watched(&row, contender);
         return Vec::new();
     }
     let works = Command::new("valgrind").arg("--version").output().is_ok();
@@ -54,16 +55,13 @@ fn run(_: &Settings) -> Vec<Record> {
         eprintln!("skipped: needs valgrind, on Linux and x86-64");
         return Vec::new();
     }
-    let mut records = Vec::new();
+    let mut figures = Vec::new();
     for row in ROWS {
-        for contender in CONTENDERS {
-            let (all, shared) = watch(row, contender);
-            records.push(Record::new(&format!("writes-{row}"), contender, vec![all]));
-            let row = format!("writes-{row}-shared");
-            records.push(Record::new(&row, contender, vec![shared]));
-        }
+        let (all, shared) = watch(row, contender);
+        figures.push((format!("writes-{row}"), all));
+        figures.push((format!("writes-{row}-shared"), shared));
     }
-    records
+    figures
 }
 
 // The program that is watched.
@@ -84,10 +82,10 @@ fn be_watched(row: &str, contender: &str) {
         // A task's own waker is counted, as it is armed in a program.
         runtime.spawn(poll_fn(move |cx| {
             let mut call = call(&row, &contender);
-            (0..CALLS).for_each(|_| call(cx)); // What is made at first does not count.
+            call.run(cx, CALLS); // What is made at first does not count.
             thread::sleep(Duration::from_millis(100));
             MARK.store(1, Ordering::SeqCst);
-            (0..CALLS).for_each(|_| call(cx));
+            call.run(cx, CALLS);
             MARK.store(2, Ordering::SeqCst);
             ended.send(()).expect("the other side waits");
             // So the other task runs on the other worker.
@@ -99,37 +97,27 @@ fn be_watched(row: &str, contender: &str) {
     }
 }
 
-type Call = Box<dyn FnMut(&mut Context<'_>)>;
-
 /// Within a task, what the row is about.
-fn call(row: &str, contender: &str) -> Call {
-    let timer = Timer::current();
+fn call(row: &str, contender: &str) -> Hand {
     match (row, contender) {
-        ("ready", name::TICKWHEEL) => Box::new(move |cx| polled(cx, timer.timeout(TIMEOUT, Once))),
-        ("ready", name::DROP_IN) => Box::new(|cx| polled(cx, tickwheel::timeout(TIMEOUT, Once))),
-        ("ready", _) => Box::new(|cx| polled(cx, tokio::time::timeout(TIMEOUT, Once))),
-        ("armed", name::TICKWHEEL) => Box::new(move |cx| polled(cx, timer.timeout(TIMEOUT, Never))),
-        ("armed", name::DROP_IN) => Box::new(|cx| polled(cx, tickwheel::timeout(TIMEOUT, Never))),
-        ("armed", _) => Box::new(|cx| polled(cx, tokio::time::timeout(TIMEOUT, Never))),
+        ("ready", _) => hand::<true>(contender, Timer::current()),
+        ("armed", _) => hand::<false>(contender, Timer::current()),
         (_, name::TICKWHEEL) => {
             let handle = connect();
-            Box::new(move |_| assert!(handle.reset()))
+            operation(move |_, times| (0..times).for_each(|_| assert!(handle.reset())))
         }
         (_, name::DROP_IN) => {
             let mut sleep = Box::pin(tickwheel::sleep(TIMEOUT));
             assert!(sleep.as_mut().now_or_never().is_none());
-            Box::new(move |_| sleep.as_mut().reset(Instant::now() + TIMEOUT))
+            operation(move |_, times| {
+                (0..times).for_each(|_| sleep.as_mut().reset(Instant::now() + TIMEOUT));
+            })
         }
         _ => {
             let mut sleep = owned();
-            Box::new(move |_| reset_owned(&mut sleep))
+            operation(move |_, times| (0..times).for_each(|_| reset_owned(&mut sleep)))
         }
     }
-}
-
-fn polled(cx: &mut Context<'_>, future: impl Future) {
-    // What it answers is known to no compiler.
-    let _ = black_box(pin!(future).poll(cx));
 }
 
 // The program that watches.
@@ -145,8 +133,8 @@ fn watch(row: &str, contender: &str) -> (f64, f64) {
             "--log-fd=1",
         ])
         .arg(&program)
-        .args(["--inside", PART.name])
-        .env(WATCHED, format!("{row}/{contender}"))
+        .args(["--inside", PART.name, "--contender", contender])
+        .env(WATCHED, row)
         .stdout(Stdio::piped())
         .spawn()
         .expect("valgrind starts");

@@ -3,13 +3,11 @@
 
 use std::future::Future;
 use std::ops::Range;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tokio::task::{JoinHandle, unconstrained, yield_now};
+use tokio::task::{JoinSet, unconstrained, yield_now};
 
 use super::probes::{Found, Probes};
 use super::timers::{Kind, Timers};
@@ -18,7 +16,7 @@ use crate::harness::runtime;
 /// How many timeouts the load of [`timeouts`] makes in each millisecond.
 const EACH_MILLISECOND: usize = 1_000;
 
-/// Beside a burst and a cascade.
+/// Beside a burst.
 const ALWAYS_READY: usize = 200;
 const READY_WORK: Duration = Duration::from_micros(20);
 
@@ -57,9 +55,9 @@ pub fn at_rest(turn: Turn) -> Found {
 /// Beside very many timeouts that are made and dropped.
 pub fn timeouts(turn: Turn) -> Found {
     turn.run(move |timers| async move {
-        let load = Background::start(1, |over| make_timeouts(timers.clone(), over));
+        let mut load = spawned(1, || make_timeouts(timers.clone()));
         let found = spread(timers, turn.either(400, 100)).await;
-        load.stop().await;
+        load.shutdown().await;
         found
     })
 }
@@ -69,22 +67,9 @@ pub fn timeouts(turn: Turn) -> Found {
 pub fn busy(turn: Turn, poll: Duration) -> Found {
     turn.run(move |timers| async move {
         let begin = Instant::now();
-        let tasks: Vec<_> = (0..8)
-            .map(|index| {
-                let kinds = if index == 0 {
-                    Kind::ALL
-                } else {
-                    &Kind::ALL[..4] // One stream of values is enough.
-                };
-                tokio::spawn(unconstrained(busy_task(timers.clone(), begin, poll, kinds)))
-            })
-            .collect();
-        let mut all = Vec::new();
-        for task in tasks {
-            all.push(task.await.expect("a timeout does not panic"));
-        }
+        let all = spawned(8, || busy_task(timers.clone(), begin, poll));
         let mut found = Found::default();
-        for probes in all {
+        for probes in all.join_all().await {
             found.merge(probes.collect().await);
         }
         found
@@ -102,15 +87,7 @@ const BEFORE_STALL: Duration = Duration::from_millis(300);
 /// What [`busy`] and [`stall`] arm is due after the load.
 const AFTER: Duration = Duration::from_secs(2);
 
-/// How long a turn of [`busy`] or [`stall`] loads its runtime. The next turn may begin then.
-pub const LOAD: Duration = Duration::from_millis(1_100);
-
-async fn busy_task(
-    timers: Timers,
-    begin: Instant,
-    poll: Duration,
-    kinds: &'static [Kind],
-) -> Probes {
+async fn busy_task(timers: Timers, begin: Instant, poll: Duration) -> Probes {
     let mut probes = Probes::new(&timers);
     let mut last_armed = begin;
     while begin.elapsed() < BUSY {
@@ -119,7 +96,7 @@ async fn busy_task(
             timers.arm_and_disarm(32);
             let armed_long_ago = last_armed.elapsed() >= Duration::from_millis(1);
             if armed_long_ago && ARMS.contains(&begin.elapsed()) {
-                kinds.iter().for_each(|kind| probes.arm(*kind, AFTER));
+                Kind::ALL.iter().for_each(|kind| probes.arm(*kind, AFTER));
                 last_armed = Instant::now();
             }
         }
@@ -132,7 +109,7 @@ async fn busy_task(
 /// stall, and due long after it.
 pub fn stall(turn: Turn) -> Found {
     turn.run(move |timers| async move {
-        let load = Background::start(1, |over| make_timeouts(timers.clone(), over));
+        let mut load = spawned(1, || make_timeouts(timers.clone()));
         tokio::time::sleep(BEFORE_STALL).await;
         let mut probes = Probes::new(&timers);
         let begin = Instant::now();
@@ -140,7 +117,7 @@ pub fn stall(turn: Turn) -> Found {
             Kind::ALL.iter().for_each(|kind| probes.arm(*kind, AFTER));
             thread::sleep(Duration::from_millis(1));
         }
-        load.stop().await;
+        load.shutdown().await;
         probes.collect().await
     })
 }
@@ -150,90 +127,43 @@ pub fn stall(turn: Turn) -> Found {
 pub fn burst(turn: Turn) -> Found {
     turn.run(move |timers| async move {
         let mut found = Found::default();
-        for kind in [Kind::Sleep, Kind::Timeout, Kind::Deadline] {
+        for kind in [Kind::Sleep, Kind::Deadline] {
             let mut probes = Probes::new(&timers);
             let due = Instant::now() + Duration::from_millis(150);
             for _ in 0..turn.either(20_000, 5_000) {
                 probes.arm(kind, due.saturating_duration_since(Instant::now()));
             }
-            let ready = Background::start(ALWAYS_READY, always_ready);
+            let mut ready = spawned(ALWAYS_READY, always_ready);
             found.merge(probes.collect().await);
-            ready.stop().await;
+            ready.shutdown().await;
         }
         found
     })
 }
 
-/// Where the third level of a wheel of 64 slots begins, for both contenders: all timers in its
-/// first slot move down when this time has passed.
-const CASCADE_AT: Duration = Duration::from_millis(4_096);
-
-/// How long a turn of [`cascade`] disturbs others.
-pub const CASCADE: Duration = Duration::from_millis(800);
-
-/// Very many timers move from a coarse slot to finer ones and are not due, beside tasks that are
-/// always ready. Short sleeps that have nothing to do with them are due about then.
-pub fn cascade(turn: Turn) -> Found {
-    turn.run(move |timers| async move {
-        let begin = Instant::now();
-        // As tasks arm them, on all workers.
-        let tasks: Vec<_> = (0..8)
-            .map(|_| {
-                let timers = timers.clone();
-                tokio::spawn(unconstrained(async move {
-                    let mut lot = Probes::new(&timers);
-                    for _ in 0..25_000 {
-                        let due = begin + random(5_500..8_000);
-                        lot.arm(Kind::Sleep, due.saturating_duration_since(Instant::now()));
-                    }
-                    lot
-                }))
-            })
-            .collect();
-        let mut lots = Vec::new();
-        for task in tasks {
-            lots.push(task.await.expect("arming does not panic"));
-        }
-        let from = begin + CASCADE_AT - Duration::from_millis(300);
-        tokio::time::sleep_until(from.into()).await;
-        let ready = Background::start(ALWAYS_READY, always_ready);
-        let mut probes = Probes::new(&timers);
-        for _ in 0..5_000 {
-            let due = from + random(100..500);
-            probes.arm(Kind::Sleep, due.saturating_duration_since(Instant::now()));
-        }
-        let found = probes.collect().await;
-        ready.stop().await;
-        found
-    })
-}
+/// In milliseconds, where the third level of a wheel of 64 slots begins, for both contenders: all
+/// timers in its first slot move down when this time has passed.
+const CASCADE_AT: u64 = 4_096;
 
 /// Very many timers lie over a minute, and some of them are looked at while a slot of the third
 /// level comes down.
 pub fn full(turn: Turn) -> Found {
     turn.run(move |timers| async move {
-        let tasks: Vec<_> = (0..8)
-            .map(|_| {
-                let timers = timers.clone();
-                let count = turn.either(625_000, 12_500);
-                tokio::spawn(unconstrained(async move {
-                    let other = |_| timers.wait(Kind::Sleep, random(100..60_000), Waker::noop());
-                    (0..count).map(other).collect::<Vec<_>>()
-                }))
-            })
-            .collect();
-        let mut others = Vec::new();
-        for task in tasks {
-            others.push(task.await.expect("arming does not panic"));
-        }
+        let count = turn.either(625_000, 12_500);
+        let others = spawned(8, || {
+            let timers = timers.clone();
+            async move {
+                let other = |_| timers.wait(Kind::Sleep, random(100..60_000), Waker::noop());
+                (0..count).map(other).collect::<Vec<_>>()
+            }
+        });
+        let _others = others.join_all().await;
         let mut probes = Probes::new(&timers);
-        let most = turn.either(CASCADE_AT.as_millis() as u64 + 300, 300);
+        let most = turn.either(CASCADE_AT + 300, 300);
         for _ in 0..5_000 {
             probes.arm(Kind::Sleep, random(100..most));
         }
-        let found = probes.collect().await;
-        drop(others);
-        found
+        probes.collect().await
     })
 }
 
@@ -253,45 +183,57 @@ fn random(millis: Range<u64>) -> Duration {
 }
 
 /// Makes very many timeouts. An interval of tokio's paces both contenders.
-async fn make_timeouts(timers: Timers, over: Arc<AtomicBool>) {
+async fn make_timeouts(timers: Timers) {
     let mut steps = tokio::time::interval(Duration::from_millis(1));
-    while !over.load(Ordering::Relaxed) {
+    loop {
         steps.tick().await;
         timers.arm_and_disarm(EACH_MILLISECOND);
     }
 }
 
 /// Such a task has something to do each time.
-async fn always_ready(over: Arc<AtomicBool>) {
-    while !over.load(Ordering::Relaxed) {
+async fn always_ready() {
+    loop {
         let begin = Instant::now();
         while begin.elapsed() < READY_WORK {}
         yield_now().await;
     }
 }
 
-/// Tasks that run until they are stopped.
-struct Background {
-    over: Arc<AtomicBool>,
-    tasks: Vec<JoinHandle<()>>,
+/// Spawns so many tasks.
+fn spawned<F>(count: usize, mut task: impl FnMut() -> F) -> JoinSet<F::Output>
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    (0..count).map(|_| unconstrained(task())).collect()
 }
 
-impl Background {
-    fn start<F>(count: usize, mut task: impl FnMut(Arc<AtomicBool>) -> F) -> Background
-    where
-        F: Future<Output = ()> + Send + 'static,
-    {
-        let over = Arc::new(AtomicBool::new(false));
-        let tasks = (0..count)
-            .map(|_| tokio::spawn(unconstrained(task(over.clone()))))
-            .collect();
-        Background { over, tasks }
-    }
+#[cfg(test)]
+mod tests {
+    use itertools::iproduct;
 
-    async fn stop(self) {
-        self.over.store(true, Ordering::Relaxed);
-        for task in self.tasks {
-            task.await.expect("it does not panic");
+    use super::super::timers::CONTENDERS;
+    use super::*;
+
+    #[test]
+    fn every_kind_is_told_and_none_is_early() {
+        for contender in CONTENDERS {
+            let turn = Turn {
+                contender,
+                workers: 1,
+                quick: true,
+            };
+            let found = turn.run(|timers| async move {
+                let mut probes = Probes::new(&timers);
+                for (kind, millis) in iproduct!(Kind::ALL, [10, 20]) {
+                    probes.arm(*kind, Duration::from_millis(millis));
+                }
+                probes.collect().await
+            });
+            assert_eq!(found.early, 0);
+            for kind in Kind::ALL {
+                assert!(found.of(*kind).is_some(), "{contender}, {kind:?}");
+            }
         }
     }
 }

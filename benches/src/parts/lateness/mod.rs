@@ -2,34 +2,31 @@
 //! process, and each turn on a runtime of its own.
 //!
 //! ```text
-//!   timers.rs   the contenders: what each makes of a sleep, a timeout, a deadline and a value
+//!   timers.rs   the contenders: what each makes of a sleep and a deadline
 //!   probes.rs   timers whose lateness is told
 //!   loads.rs    the loads
 //! ```
 //!
-//! What comes out is a table of its own, which a change of the driver is judged by. Under a load
-//! whose timers are due when it is over, the turns of the two overlap: one waits while the other
-//! loads its runtime. The loads do not overlap, nor a load and the instants at which the timers of
-//! the other are due.
+//! What comes out is a table of its own, which a change of the driver is judged by.
 
 mod loads;
 mod probes;
 mod timers;
 
-use std::thread;
 use std::time::Duration;
 
+use itertools::iproduct;
 use loads::Turn;
 use probes::Found;
 pub use timers::Kind;
 
-use super::{How, Part, name};
 use crate::harness::Record;
+use crate::part::{How, Part};
 use crate::settings::Settings;
 
 pub const PART: Part = Part {
     name: "lateness",
-    about: "how late sleeps, timeouts, deadlines and values are, under eight loads",
+    about: "how late sleeps and deadlines are, under eight loads",
     how: How::Together(run),
 };
 
@@ -46,7 +43,7 @@ pub struct Load {
     /// How late its timers may be.
     pub limit: Limit,
     rounds: usize,
-    turn: Run,
+    turn: fn(Turn) -> Found,
 }
 
 /// One of [`QUANTILES`] may be as late as tokio's times a factor, and some milliseconds more, and
@@ -59,13 +56,6 @@ pub struct Limit {
     pub at_most: f64,
 }
 
-enum Run {
-    /// All kinds in a turn.
-    AllKinds(fn(Turn) -> Found),
-    /// The same. The next turn begins so long after this one, while this one only waits.
-    Overlapped(Duration, fn(Turn) -> Found),
-}
-
 /// All loads, in the order of the table.
 pub const LOADS: &[Load] = &[
     Load {
@@ -73,18 +63,18 @@ pub const LOADS: &[Load] = &[
         title: "at rest",
         workers: &[0, 2],
         kinds: Kind::ALL,
-        limit: p99(1.0, 1.0),
+        limit: limit("p99", 1.0, 1.0),
         rounds: 9,
-        turn: Run::AllKinds(loads::at_rest),
+        turn: loads::at_rest,
     },
     Load {
         id: "timeouts",
         title: "1,000,000 timeouts a second",
         workers: &[0, 1, 2],
         kinds: Kind::ALL,
-        limit: p99(1.0, 2.0),
+        limit: limit("p99", 1.0, 2.0),
         rounds: 5,
-        turn: Run::AllKinds(loads::timeouts),
+        turn: loads::timeouts,
     },
     busy("busy-2", "busy: 8 tasks, polls of 2 ms", |turn| {
         loads::busy(turn, Duration::from_millis(2))
@@ -100,32 +90,18 @@ pub const LOADS: &[Load] = &[
         title: "stall: a task blocks for 500 ms",
         workers: &[0, 1],
         kinds: Kind::ALL,
-        limit: p99(1.0, 3.0),
+        limit: limit("p99", 1.0, 3.0),
         rounds: 2,
-        turn: Run::Overlapped(loads::LOAD, loads::stall),
+        turn: loads::stall,
     },
     Load {
         id: "burst",
         title: "burst: 20,000 at one instant",
         workers: &[0, 1, 2],
-        kinds: &[Kind::Sleep, Kind::Timeout, Kind::Deadline],
-        limit: Limit {
-            of: "max",
-            times: 1.5,
-            plus: 2.0,
-            at_most: f64::INFINITY,
-        },
+        kinds: &[Kind::Sleep, Kind::Deadline],
+        limit: limit("max", 1.5, 2.0),
         rounds: 5,
-        turn: Run::AllKinds(loads::burst),
-    },
-    Load {
-        id: "cascade",
-        title: "cascade: 200,000 others",
-        workers: &[0, 1, 2],
-        kinds: &[Kind::Sleep],
-        limit: p99(1.5, 2.0),
-        rounds: 1,
-        turn: Run::Overlapped(loads::CASCADE, loads::cascade),
+        turn: loads::burst,
     },
     Load {
         id: "full",
@@ -133,13 +109,11 @@ pub const LOADS: &[Load] = &[
         workers: &[2],
         kinds: &[Kind::Sleep],
         limit: Limit {
-            of: "max",
-            times: 1.0,
-            plus: 0.0,
             at_most: 5.0,
+            ..limit("max", 1.0, 0.0)
         },
         rounds: 2,
-        turn: Run::AllKinds(loads::full),
+        turn: loads::full,
     },
 ];
 
@@ -149,18 +123,19 @@ const fn busy(id: &'static str, title: &'static str, turn: fn(Turn) -> Found) ->
         title,
         workers: &[0, 1, 2],
         kinds: Kind::ALL,
-        limit: p99(1.0, 3.0),
+        limit: limit("p99", 1.0, 3.0),
         rounds: 1,
-        turn: Run::Overlapped(loads::LOAD, turn),
+        turn,
     }
 }
 
-const fn p99(times: f64, plus: f64) -> Limit {
+const fn limit(of: &'static str, times: f64, plus: f64) -> Limit {
+    let at_most = f64::INFINITY;
     Limit {
-        of: "p99",
+        of,
         times,
         plus,
-        at_most: f64::INFINITY,
+        at_most,
     }
 }
 
@@ -168,34 +143,6 @@ impl Load {
     /// The row of one of [`QUANTILES`].
     pub fn row(&self, workers: usize, kind: Kind, quantile: &str) -> String {
         format!("lateness-{}-{workers}-{kind:?}-{quantile}", self.id)
-    }
-
-    /// Both contenders in an order of chance, and with each what its turn found.
-    fn round(&self, workers: usize, quick: bool) -> Vec<(&'static str, Found)> {
-        let mut contenders = timers::CONTENDERS;
-        fastrand::shuffle(&mut contenders);
-        let turns = contenders.map(|contender| Turn {
-            contender,
-            workers,
-            quick,
-        });
-        match self.turn {
-            Run::AllKinds(run) => turns.map(|turn| (turn.contender, run(turn))).into(),
-            Run::Overlapped(gap, run) => thread::scope(|scope| {
-                let running: Vec<_> = turns
-                    .into_iter()
-                    .map(|turn| {
-                        let running = scope.spawn(move || run(turn));
-                        thread::sleep(gap);
-                        (turn.contender, running)
-                    })
-                    .collect();
-                running
-                    .into_iter()
-                    .map(|(contender, turn)| (contender, turn.join().expect("no load panics")))
-                    .collect()
-            }),
-        }
     }
 }
 
@@ -205,21 +152,26 @@ fn run(settings: &Settings) -> Vec<Record> {
         Record::gather(&mut records, Record::new(row, contender, vec![sample]));
     };
     let mut early = [0; 2];
-    let is_short = |load: &&Load| !["busy-2", "busy-10"].contains(&load.id);
-    for load in LOADS
-        .iter()
-        .filter(|load| !settings.quick || is_short(load))
-    {
+    let quick = settings.quick;
+    let asked = |load: &&Load| !quick || !["busy-2", "busy-10"].contains(&load.id);
+    for load in LOADS.iter().filter(asked) {
         let most_workers = &load.workers[load.workers.len() - 1..];
-        for &workers in settings.either(load.workers, most_workers) {
-            for _ in 0..settings.either(load.rounds, 1) {
-                for (contender, found) in load.round(workers, settings.quick) {
-                    early[usize::from(contender == name::TOKIO)] += found.early;
-                    for &kind in load.kinds {
-                        let late = found.of(kind).into_iter().flatten();
-                        for (quantile, late) in QUANTILES.into_iter().zip(late) {
-                            record(&load.row(workers, kind, quantile), contender, late);
-                        }
+        let workers = settings.either(load.workers, most_workers);
+        for (&workers, _) in iproduct!(workers, 0..settings.either(load.rounds, 1)) {
+            let mut order = [0, 1];
+            fastrand::shuffle(&mut order);
+            for index in order {
+                let contender = timers::CONTENDERS[index];
+                let found = (load.turn)(Turn {
+                    contender,
+                    workers,
+                    quick,
+                });
+                early[index] += found.early;
+                for &kind in load.kinds {
+                    let late = found.of(kind).into_iter().flatten();
+                    for (quantile, late) in QUANTILES.into_iter().zip(late) {
+                        record(&load.row(workers, kind, quantile), contender, late);
                     }
                 }
             }
@@ -229,11 +181,7 @@ fn run(settings: &Settings) -> Vec<Record> {
         record(EARLY, contender, early as f64);
     }
     // The turns came in an order of chance.
-    records.sort_by_key(|record| {
-        timers::CONTENDERS
-            .iter()
-            .position(|name| *name == record.contender)
-    });
+    records.sort_by_key(|record| record.contender != timers::CONTENDERS[0]);
     records
 }
 

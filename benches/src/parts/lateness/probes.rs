@@ -1,17 +1,13 @@
 //! Timers whose lateness is told: how long after it was due each of them woke its waker.
 //!
 //! The waker notes the instant itself. So the time that a task waits for a worker is not in the
-//! figure, which the scheduler would add to each contender alike. A value comes out of a stream, so
-//! its figure ends where the task that reads the stream has it.
+//! figure, which the scheduler would add to each contender alike.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Wake, Waker};
 use std::time::{Duration, Instant};
 
-use tokio::task::unconstrained;
-
-use super::timers::{Kind, Timers, Values, Wait};
+use super::timers::{Kind, Timers, Wait};
 
 /// A timer that has not fired this long after it was due is lost.
 const LOST_AFTER: Duration = Duration::from_secs(30);
@@ -19,10 +15,7 @@ const LOST_AFTER: Duration = Duration::from_secs(30);
 /// Some timers that are armed.
 pub struct Probes {
     timers: Timers,
-    origin: Instant,
     probes: Vec<Probe>,
-    /// Made by the first value.
-    values: Option<Values>,
     last_due: Instant,
 }
 
@@ -33,11 +26,9 @@ struct Probe {
     wait: Wait,
 }
 
-/// Notes when it was first woken, in nanoseconds from an origin; 0 before.
-struct Woken {
-    origin: Instant,
-    at: AtomicU64,
-}
+/// Notes when it was first woken.
+#[derive(Default)]
+struct Woken(OnceLock<Instant>);
 
 /// How late some timers were.
 #[derive(Default)]
@@ -48,27 +39,15 @@ pub struct Found {
 
 impl Probes {
     pub fn new(timers: &Timers) -> Probes {
-        let now = Instant::now();
         Probes {
             timers: timers.clone(),
-            origin: now,
             probes: Vec::new(),
-            values: None,
-            last_due: now,
+            last_due: Instant::now(),
         }
     }
 
     pub fn arm(&mut self, kind: Kind, after: Duration) {
-        if kind == Kind::Value {
-            let values = self.values.get_or_insert_with(|| Values::new(&self.timers));
-            values.insert(after);
-            self.last_due = self.last_due.max(Instant::now() + after);
-            return;
-        }
-        let woken = Arc::new(Woken {
-            origin: self.origin,
-            at: AtomicU64::new(0),
-        });
+        let woken = Arc::new(Woken::default());
         let waker = Waker::from(woken.clone());
         let (wait, due) = self.timers.wait(kind, after, &waker);
         self.last_due = self.last_due.max(due);
@@ -81,66 +60,30 @@ impl Probes {
     }
 
     /// Waits until all have fired, and tells how late each was. The task must be unconstrained.
-    pub async fn collect(mut self) -> Found {
+    pub async fn collect(self) -> Found {
         let mut found = Found::default();
-        if let Some(mut values) = self.values.take() {
-            // In a task, which has a worker of its own kind to run on.
-            let all = tokio::spawn(unconstrained(async move {
-                let mut late = Vec::new();
-                for _ in 0..values.len() {
-                    let due = values.next().await;
-                    late.push((due, Instant::now()));
-                }
-                late
-            }));
-            for (due, at) in all.await.expect("the stream does not panic") {
-                found.add(Kind::Value, due, at);
-            }
-        }
         // It does not look sooner, because the look itself would turn the wheels.
         tokio::time::sleep_until((self.last_due + Duration::from_millis(20)).into()).await;
         for mut probe in self.probes {
             let at = loop {
-                if let Some(at) = probe.woken.at() {
-                    break at;
+                if let Some(at) = probe.woken.0.get() {
+                    break *at;
                 }
                 assert!(probe.due.elapsed() < LOST_AFTER, "a timer is lost");
                 tokio::time::sleep(Duration::from_millis(20)).await;
             };
-            assert!(probe.is_ready(), "it was woken for nothing");
+            let mut cx = Context::from_waker(Waker::noop());
+            let is_ready = probe.wait.as_mut().poll(&mut cx).is_ready();
+            assert!(is_ready, "it was woken for nothing");
             found.add(probe.kind, probe.due, at);
         }
         found
     }
 }
 
-impl Probe {
-    fn is_ready(&mut self) -> bool {
-        let mut cx = Context::from_waker(Waker::noop());
-        self.wait.as_mut().poll(&mut cx).is_ready()
-    }
-}
-
-impl Woken {
-    fn at(&self) -> Option<Instant> {
-        match self.at.load(Ordering::Acquire) {
-            0 => None,
-            nanos => Some(self.origin + Duration::from_nanos(nanos)),
-        }
-    }
-}
-
 impl Wake for Woken {
     fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    fn wake_by_ref(self: &Arc<Self>) {
-        let nanos = self.origin.elapsed().as_nanos() as u64;
-        // Only the first one counts, and no probe is due at its origin.
-        let _ = self
-            .at
-            .compare_exchange(0, nanos, Ordering::AcqRel, Ordering::Relaxed);
+        let _ = self.0.set(Instant::now()); // Only the first one counts.
     }
 }
 
@@ -171,31 +114,6 @@ impl Found {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::harness::runtime;
-    use crate::parts::lateness::timers::CONTENDERS;
-
-    #[test]
-    fn every_kind_is_told_and_none_is_early() {
-        for contender in CONTENDERS {
-            let runtime = runtime(1);
-            let _within = runtime.enter();
-            let timers = Timers::of(contender);
-            let found = runtime.spawn(unconstrained(async move {
-                let mut probes = Probes::new(&timers);
-                for kind in Kind::ALL {
-                    probes.arm(*kind, Duration::from_millis(10));
-                    probes.arm(*kind, Duration::from_millis(20));
-                }
-                probes.collect().await
-            }));
-            let found = runtime.block_on(found).expect("it does not panic");
-            assert_eq!(found.early, 0);
-            for kind in Kind::ALL {
-                let of_kind = found.late.iter().filter(|(known, _)| known == kind);
-                assert_eq!(of_kind.count(), 2, "{contender}, {kind:?}");
-            }
-        }
-    }
 
     #[test]
     fn a_quantile_is_that_of_its_kind() {
@@ -205,8 +123,8 @@ mod tests {
             found.add(Kind::Sleep, due, due + Duration::from_millis(millis));
         }
         assert_eq!(found.of(Kind::Sleep), Some([100.0, 198.0, 200.0]));
-        assert_eq!(found.of(Kind::Value), None);
-        found.add(Kind::Value, due + Duration::from_millis(1), due);
-        assert_eq!((found.early, found.of(Kind::Value)), (1, None));
+        assert_eq!(found.of(Kind::Reset), None);
+        found.add(Kind::Reset, due + Duration::from_millis(1), due);
+        assert_eq!((found.early, found.of(Kind::Reset)), (1, None));
     }
 }

@@ -1,46 +1,33 @@
-//! The timers that are compared, and what each makes of the five ways to wait.
+//! The timers that are compared, and what each makes of the three ways to wait.
 
-use std::future::{Future, pending};
+use std::future::Future;
 use std::pin::{Pin, pin};
 use std::task::{Context, Waker};
 use std::time::{Duration, Instant};
 
-use futures_util::StreamExt;
-use tickwheel::{DelayMap, Expirations, Timer};
-use tokio_util::time::DelayQueue;
+use tickwheel::Timer;
 
-use crate::harness::Never;
-use crate::parts::name;
+use crate::harness::Inner;
+use crate::part::name;
 
 /// A way to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Sleep,
-    Timeout,
     /// tokio's peer of a deadline is a sleep.
     Deadline,
     /// A deadline that was reset: it is due from there.
     Reset,
-    /// A value of a `DelayMap`. tokio's peer is a `DelayQueue`.
-    Value,
 }
 
 impl Kind {
-    pub const ALL: &[Kind] = &[
-        Kind::Sleep,
-        Kind::Timeout,
-        Kind::Deadline,
-        Kind::Reset,
-        Kind::Value,
-    ];
+    pub const ALL: &[Kind] = &[Kind::Sleep, Kind::Deadline, Kind::Reset];
 
     pub fn name(self) -> &'static str {
         match self {
             Kind::Sleep => "sleep",
-            Kind::Timeout => "timeout",
             Kind::Deadline => "deadline",
             Kind::Reset => "deadline, reset",
-            Kind::Value => "value",
         }
     }
 }
@@ -70,28 +57,17 @@ impl Timers {
         let mut cx = Context::from_waker(waker);
         let mut now = Instant::now();
         let mut wait: Wait = match (self, kind) {
-            (_, Kind::Value) => unreachable!("values wait in a collection"),
             (Timers::Tickwheel(timer), Kind::Sleep) => Box::pin(timer.sleep(after)),
-            (Timers::Tickwheel(timer), Kind::Timeout) => {
-                let timeout = timer.timeout(after, pending::<()>());
-                Box::pin(async { assert!(timeout.await.is_err()) })
-            }
-            (Timers::Tickwheel(timer), Kind::Deadline) => {
-                let deadline = timer.deadline(after);
-                Box::pin(async { deadline.await.expect("nobody cancels it") })
-            }
-            (Timers::Tickwheel(timer), Kind::Reset) => {
+            (Timers::Tickwheel(timer), Kind::Deadline | Kind::Reset) => {
                 let mut deadline = timer.deadline(after);
-                assert!(Pin::new(&mut deadline).poll(&mut cx).is_pending());
-                now = Instant::now();
-                assert!(deadline.handle().reset());
+                if kind == Kind::Reset {
+                    assert!(Pin::new(&mut deadline).poll(&mut cx).is_pending());
+                    now = Instant::now();
+                    assert!(deadline.handle().reset());
+                }
                 Box::pin(async { deadline.await.expect("nobody cancels it") })
             }
             (Timers::Tokio, Kind::Sleep | Kind::Deadline) => Box::pin(tokio::time::sleep(after)),
-            (Timers::Tokio, Kind::Timeout) => {
-                let timeout = tokio::time::timeout(after, pending::<()>());
-                Box::pin(async { assert!(timeout.await.is_err()) })
-            }
             (Timers::Tokio, Kind::Reset) => {
                 let mut sleep = Box::pin(tokio::time::sleep(after));
                 assert!(sleep.as_mut().poll(&mut cx).is_pending());
@@ -111,61 +87,15 @@ impl Timers {
         for _ in 0..times {
             let is_pending = match self {
                 Timers::Tickwheel(timer) => {
-                    pin!(timer.timeout(AFTER, Never)).poll(&mut cx).is_pending()
+                    let timeout = timer.timeout(AFTER, Inner::<false>);
+                    pin!(timeout).poll(&mut cx).is_pending()
                 }
-                Timers::Tokio => pin!(tokio::time::timeout(AFTER, Never))
-                    .poll(&mut cx)
-                    .is_pending(),
+                Timers::Tokio => {
+                    let timeout = tokio::time::timeout(AFTER, Inner::<false>);
+                    pin!(timeout).poll(&mut cx).is_pending()
+                }
             };
             assert!(is_pending);
-        }
-    }
-}
-
-/// Values that wait: each is the instant at which it is due.
-pub enum Values {
-    Tickwheel(DelayMap<usize, Instant>, Expirations<usize, Instant>),
-    Tokio(DelayQueue<Instant>),
-}
-
-impl Values {
-    pub fn new(timers: &Timers) -> Values {
-        match timers {
-            Timers::Tickwheel(timer) => {
-                let (map, expirations) = DelayMap::new(timer);
-                Values::Tickwheel(map, expirations)
-            }
-            Timers::Tokio => Values::Tokio(DelayQueue::new()),
-        }
-    }
-
-    pub fn insert(&mut self, after: Duration) {
-        let due = Instant::now() + after;
-        match self {
-            Values::Tickwheel(map, _) => {
-                let replaced = map.insert(map.len(), due, after).expect("it is open");
-                assert_eq!(replaced, None);
-            }
-            Values::Tokio(queue) => {
-                queue.insert(due, after);
-            }
-        }
-    }
-
-    pub fn len(&self) -> usize {
-        match self {
-            Values::Tickwheel(map, _) => map.len(),
-            Values::Tokio(queue) => queue.len(),
-        }
-    }
-
-    /// The next value that comes out.
-    pub async fn next(&mut self) -> Instant {
-        match self {
-            Values::Tickwheel(_, expirations) => {
-                expirations.recv().await.expect("the map is open").value
-            }
-            Values::Tokio(queue) => queue.next().await.expect("there are more").into_inner(),
         }
     }
 }

@@ -1,0 +1,53 @@
+//! What a part is: some rows that are measured together, and the names of their contenders.
+
+use crate::harness::Record;
+use crate::settings::Settings;
+
+/// The names of the contenders, in all tables and charts.
+pub mod name {
+    pub const TICKWHEEL: &str = "tickwheel";
+    pub const DROP_IN: &str = "tickwheel drop-in";
+    pub const GLOBAL: &str = "tickwheel global";
+    pub const RECV_MANY: &str = "tickwheel, recv_many";
+    pub const READ_WRITE: &str = "tickwheel, reads and writes apart";
+    pub const QUEUE: &str = "tickwheel, DelayQueue";
+    pub const TOKIO: &str = "tokio";
+    pub const TOKIO_ALTERNATIVE: &str = "tokio, alternative timer";
+    pub const ON_ALTERNATIVE: &str = "tickwheel, on the alternative timer";
+    pub const DELAY_QUEUE: &str = "DelayQueue";
+    pub const NEXUS: &str = "nexus-timer";
+    pub const PINGORA: &str = "pingora-timeout";
+    pub const TOKIO_IO_TIMEOUT: &str = "tokio-io-timeout";
+    pub const LAST_SEEN: &str = "atomic last-seen + sleep";
+    pub const MUTEX_MAP: &str = "Mutex<HashMap + DelayQueue>";
+    pub const EACH_MILLISECOND: &str = "tickwheel, ticks of 1 ms";
+    pub const EACH_TENTH: &str = "tickwheel, ticks of 100 ms";
+    pub const NO_TIMER: &str = "no timer at all";
+    pub const CLOCK: &str = "one reading of the clock";
+
+    /// Neither ours nor only something to compare a figure with.
+    pub fn is_peer(contender: &str) -> bool {
+        !contender.starts_with(TICKWHEEL) && ![NO_TIMER, CLOCK].contains(&contender)
+    }
+}
+
+/// Some rows that are measured together.
+pub struct Part {
+    pub name: &'static str,
+    pub about: &'static str,
+    pub how: How,
+}
+
+/// In which processes a part runs.
+pub enum How {
+    /// All contenders in one.
+    Together(fn(&Settings) -> Vec<Record>),
+    /// Each contender in one of its own, alternately. It returns a figure for each row.
+    Apart {
+        contenders: &'static [&'static str],
+        rounds: usize,
+        run: fn(&str, &Settings) -> Vec<(String, f64)>,
+    },
+    /// In another program of this package, with these arguments.
+    Built(&'static str, &'static str),
+}
