@@ -6,13 +6,11 @@
 //! | `random`, `actors`, `ends` | the programs |
 //! | `world`, `program`, `wait`, `faults` | runtimes and places, one program's life, who waits, what goes wrong on purpose |
 //! | `record`, `life` | what was called, and whether it is possible |
-//! | `finding`, `totals` | what is told |
+//! | `finding` | what is told |
 //! | `histories` | timers as users hold them, beside tokio's |
 //! | `idioms` | how a task uses its sleep, and when it is woken; the oracle has it too |
-//! | `children` | programs that need a process of their own |
 
 mod actors;
-pub mod children;
 pub mod ends;
 pub mod faults;
 pub mod finding;
@@ -23,6 +21,5 @@ pub mod life;
 pub mod program;
 pub mod random;
 mod record;
-pub mod totals;
 mod wait;
 mod world;

@@ -9,12 +9,10 @@ use std::thread;
 use clap::Parser;
 use clap::builder::PossibleValuesParser;
 use peak_alloc::PeakAlloc;
-use sysinfo::{ProcessRefreshKind, ProcessesToUpdate, System};
 use tickwheel_soak::finding::{Findings, Kind};
-use tickwheel_soak::program::Setting;
+use tickwheel_soak::program::{Setting, Totals};
 use tickwheel_soak::random::{self, Cast};
-use tickwheel_soak::totals::Totals;
-use tickwheel_soak::{children, ends, faults, histories};
+use tickwheel_soak::{ends, faults, histories};
 use tokio::time::{Duration, Instant};
 
 #[global_allocator]
@@ -27,10 +25,10 @@ struct Options {
     #[arg(long, default_value = "1m", value_parser = humantime::parse_duration)]
     time: Duration,
     /// The seed of the first program. Each later one has the next.
-    #[arg(long)]
-    seed: Option<u64>,
+    #[arg(long, default_value_t = fastrand::u64(..1_000_000_000))]
+    seed: u64,
     /// Programs of these kinds alone, by turns.
-    #[arg(long, value_delimiter = ',', value_parser = PossibleValuesParser::new(names()))]
+    #[arg(long, value_delimiter = ',', value_parser = PossibleValuesParser::new(PROGRAMS.map(|(name, _)| name)))]
     only: Vec<String>,
     /// Stop at the first finding.
     #[arg(long)]
@@ -39,8 +37,7 @@ struct Options {
 
 type Run = fn(Setting) -> bool;
 
-/// The programs by their names. Each gives `false` if it hangs. Those of other processes are in
-/// `children`.
+/// The programs by their names. Each gives `false` if it hangs.
 const PROGRAMS: [(&str, Run); 6] = [
     ("all", |setting| random::run(Cast::All, setting)),
     ("deadline", |setting| random::run(Cast::Deadline, setting)),
@@ -78,85 +75,47 @@ const ROUND: [&str; 10] = [
     },
 ];
 
-/// A round of the children is long. So it comes by the clock, once for so much time of the others.
-const BETWEEN: Duration = Duration::from_secs(10);
 /// A program that takes longer than this hangs, whatever it does.
 const LONGEST: Duration = Duration::from_secs(180);
 /// So much memory may stay after a program: what threads and libraries keep.
 const KEPT: usize = 1 << 20;
 
-fn names() -> Vec<&'static str> {
-    let here = PROGRAMS.map(|(name, _)| name).into_iter();
-    here.chain(children::names()).collect()
-}
-
 fn main() -> ExitCode {
     let options = Options::parse();
     faults::quiet_panics();
-    let seed = options
-        .seed
-        .unwrap_or_else(|| fastrand::u64(..1_000_000_000));
-    println!(
-        "seed {seed}, for {}",
-        humantime::format_duration(options.time)
-    );
-    let only = &options.only;
-    if only.is_empty() || children::names().any(|name| only.iter().any(|only| only == name)) {
-        if let Err(error) = children::build(seed) {
-            eprintln!("{error}");
-            return ExitCode::from(2);
-        }
-    }
+    let (seed, time) = (options.seed, options.time);
+    println!("seed {seed}, for {}", humantime::format_duration(time));
     let (findings, totals) = (Arc::new(Findings::default()), Arc::new(Totals::default()));
-    let now_running = watch(findings.clone(), totals.clone());
+    watch(seed, findings.clone(), totals.clone());
     let start = Instant::now();
     let (mut told, mut baseline) = (start, None);
-    let mut last_long = start;
-    let mut hangs = false;
-    for number in 0.. {
-        if start.elapsed() >= options.time || hangs || options.first && !findings.is_empty() {
-            break;
-        }
-        let is_long_due = last_long.elapsed() > BETWEEN;
-        let wanted = match is_long_due {
-            _ if !only.is_empty() => &only[number as usize % only.len()],
-            true => children::ALL,
-            false => ROUND[number as usize % ROUND.len()],
-        };
-        let setting = Setting {
-            name: names()
-                .into_iter()
-                .find(|name| *name == wanted)
-                .expect("the parser takes these names alone"),
-            seed: seed + number,
+    let order = match options.only.is_empty() {
+        true => ROUND.map(str::to_owned).into(),
+        false => options.only,
+    };
+    for (seed, wanted) in (seed..).zip(order.iter().cycle()) {
+        let wanted = PROGRAMS.into_iter().find(|(name, _)| name == wanted);
+        let (name, run) = wanted.expect("the parser takes these names alone");
+        let has_ended = run(Setting {
+            name,
+            seed,
             findings: findings.clone(),
             totals: totals.clone(),
             may_disturb: true,
-        };
-        let name = setting.name;
-        now_running.store(seed + number, Ordering::SeqCst);
-        match PROGRAMS.into_iter().find(|(name, _)| *name == wanted) {
-            Some((_, run)) => {
-                hangs = !run(setting);
-                totals.programs.fetch_add(1, Ordering::Relaxed);
-            }
-            None => children::run(setting),
-        }
-        if name == children::ALL {
-            last_long = Instant::now();
-        }
-        if number >= 20 && !hangs {
-            let again = format!("--only {} --seed {}", name, seed + number);
+        });
+        let programs = totals.programs.fetch_add(1, Ordering::Relaxed);
+        if programs >= 20 && has_ended {
+            let again = format!("--only {name} --seed {seed}");
             check_memory(&findings, &mut baseline, name, &again);
         }
-        if told.elapsed() > Duration::from_secs(10) {
+        let is_over = start.elapsed() >= time || options.first && !findings.is_empty();
+        if is_over || !has_ended || told.elapsed() > Duration::from_secs(10) {
             told = Instant::now();
             println!("{}", progress(start, &totals, &findings));
         }
-    }
-    println!("{}", progress(start, &totals, &findings));
-    if hangs {
-        println!("{}", threads());
+        if is_over || !has_ended {
+            break;
+        }
     }
     if findings.is_empty() {
         println!("clean");
@@ -166,47 +125,24 @@ fn main() -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Ends the process if one program takes too long. Gives where the seed of the program is to be
-/// put.
-fn watch(findings: Arc<Findings>, totals: Arc<Totals>) -> Arc<AtomicU64> {
-    let seed = Arc::<AtomicU64>::default();
-    let watched = seed.clone();
+/// Ends the process if one program takes too long.
+fn watch(first: u64, findings: Arc<Findings>, totals: Arc<Totals>) {
     thread::spawn(move || {
         let mut last = (0, Instant::now());
         loop {
             thread::sleep(Duration::from_secs(1));
-            let programs = totals.all();
+            let programs = totals.programs.load(Ordering::Relaxed);
             if programs != last.0 {
                 last = (programs, Instant::now());
             }
             if last.1.elapsed() > LONGEST {
-                let seed = watched.load(Ordering::SeqCst);
-                findings.report(Kind::Hang, "?", &format!("--seed {seed}"), &threads());
+                let again = format!("--seed {}", first + programs);
+                findings.report(Kind::Hang, "?", &again, "it takes too long");
                 println!("found:\n{findings}");
                 std::process::exit(3);
             }
         }
     });
-    seed
-}
-
-/// What each thread of this process does.
-fn threads() -> String {
-    let mut told = String::from("threads:");
-    for task in std::fs::read_dir("/proc/self/task")
-        .into_iter()
-        .flatten()
-        .flatten()
-    {
-        let read = |name| std::fs::read_to_string(task.path().join(name)).unwrap_or_default();
-        let (name, wait, stat) = (read("comm"), read("wchan"), read("stat"));
-        let state = stat
-            .rsplit(") ")
-            .next()
-            .and_then(|rest| rest.chars().next());
-        told += &format!("\n  {} {state:?} {wait}", name.trim());
-    }
-    told
 }
 
 fn check_memory(findings: &Findings, baseline: &mut Option<usize>, name: &str, again: &str) {
@@ -235,27 +171,13 @@ fn check_memory(findings: &Findings, baseline: &mut Option<usize>, name: &str, a
 
 fn progress(start: Instant, totals: &Totals, findings: &Findings) -> String {
     let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
-    let (programs, paused) = (count(&totals.programs), totals.beside("paused"));
     format!(
-        "{:>6.0} s  {} programs, {} paused programs, {} of other children, {} timers fired, {} calls judged, {} KiB in use, {} MiB resident, {} findings",
+        "{:>6.0} s  {} programs, {} timers fired, {} calls judged, {} KiB in use, {} findings",
         start.elapsed().as_secs_f64(),
-        programs,
-        paused,
-        totals.all() - programs - paused,
+        count(&totals.programs),
         count(&totals.fired),
         count(&totals.calls),
         ALLOCATOR.current_usage() >> 10,
-        resident() >> 20,
         findings.len(),
     )
-}
-
-/// The memory that the system has given to this process.
-fn resident() -> u64 {
-    let (Ok(pid), Ok(mut system)) = (sysinfo::get_current_pid(), System::new()) else {
-        return 0;
-    };
-    let kind = ProcessRefreshKind::nothing().with_memory();
-    system.refresh_processes_specifics(ProcessesToUpdate::Some(&[pid]), true, kind);
-    system.process(pid).map_or(0, sysinfo::Process::memory)
 }

@@ -14,7 +14,6 @@ use crate::faults::{self, Mischief, Misled, ON_PURPOSE};
 use crate::finding::{Findings, Kind};
 use crate::life::{self, Rules};
 use crate::record::{ALL_KEYS, Gathered, Record, Subject};
-use crate::totals::Totals;
 use crate::wait::{Wait, Waits};
 use crate::world::{End, Flavour, Hosted, Place, catch};
 
@@ -43,6 +42,14 @@ pub struct Faults {
     pub stop: bool,
     pub busy_cores: bool,
     pub budgets: bool,
+}
+
+/// What the progress line tells: counts over all programs.
+#[derive(Debug, Default)]
+pub struct Totals {
+    pub programs: AtomicU64,
+    pub fired: AtomicU64,
+    pub calls: AtomicU64,
 }
 
 /// The rules of a map, with the runtime and the tick of its timer.
@@ -324,7 +331,9 @@ impl Program {
             if sum != metrics.armed {
                 self.accuse(Kind::Counts, &format!("the sum is wrong: {metrics:?}"));
             }
-            self.totals.add_fired(metrics.fired);
+            self.totals
+                .fired
+                .fetch_add(metrics.fired, Ordering::Relaxed);
         }
         let mut by_map = BTreeMap::<u32, BTreeMap<u32, Vec<_>>>::new();
         for (Subject { map, key }, event) in self.gathered.lock().unwrap().drain(..) {
@@ -343,7 +352,8 @@ impl Program {
             let mut outs = Vec::new();
             for mut events in keys.into_values() {
                 events.extend(on_all.iter().copied());
-                self.totals.add_calls(events.len());
+                let calls = events.len() as u64;
+                self.totals.calls.fetch_add(calls, Ordering::Relaxed);
                 outs.extend(life::judge(&mut events, rules, self.told(runtime), accuse));
             }
             life::judge_order(&mut outs, tick, accuse);

@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tickwheel_soak::finding::Findings;
-use tickwheel_soak::program::Setting;
+use tickwheel_soak::program::{Setting, Totals};
 use tickwheel_soak::random::{self, Cast};
-use tickwheel_soak::totals::Totals;
 use tickwheel_soak::{ends, faults};
 
 /// How long it goes on. A finding takes 3 s more, because what is due may sleep for so long.

@@ -46,8 +46,6 @@ pub enum Kind {
     Panic,
     Lateness,
     Hang,
-    /// A program of the oracle did what its model does not allow.
-    Model,
 }
 
 impl fmt::Display for Kind {
@@ -63,7 +61,6 @@ impl fmt::Display for Kind {
             Kind::Panic => "panic",
             Kind::Lateness => "lateness",
             Kind::Hang => "hang",
-            Kind::Model => "model",
         })
     }
 }
