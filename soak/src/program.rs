@@ -349,14 +349,14 @@ impl Program {
         for (map, mut keys) in by_map {
             let (rules, runtime, tick) = rules[&map];
             let on_all = keys.remove(&ALL_KEYS).unwrap_or_default();
-            let mut outs = Vec::new();
+            let mut lives = Vec::new();
             for mut events in keys.into_values() {
                 events.extend(on_all.iter().copied());
                 let calls = events.len() as u64;
                 self.totals.calls.fetch_add(calls, Ordering::Relaxed);
-                outs.extend(life::judge(&mut events, rules, self.told(runtime), accuse));
+                lives.extend(life::judge(&mut events, rules, self.told(runtime), accuse));
             }
-            life::judge_order(&mut outs, tick, accuse);
+            life::judge_order(lives, tick, accuse);
         }
     }
 

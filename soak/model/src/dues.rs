@@ -32,6 +32,16 @@ pub(crate) fn standing<T: Time, To>(
 /// A call that has moved the due of a deadline, or may have.
 pub type Move<T> = Setting<T, Act<T>>;
 
+/// The moves as another call found them. Some may have come after it.
+pub fn seen_by<T: Time>(moves: &[Move<T>], call: Call<T>) -> Vec<Move<T>> {
+    let is_seen = |one: &&Move<T>| one.call.before <= call.after && one.call != call;
+    let seen = moves.iter().filter(is_seen).map(|&one| Move {
+        is_sure: one.is_sure && one.call.after <= call.before,
+        ..one
+    });
+    seen.collect()
+}
+
 /// The moves that may have been the last to set the due, and all that may have come after those.
 fn last_moves<T: Time>(moves: &[Move<T>]) -> impl Iterator<Item = &Move<T>> {
     let sets = |one: &&Move<T>| one.is_sure && matches!(one.to, Act::Begin(_) | Act::Set(_));

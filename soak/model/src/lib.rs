@@ -15,7 +15,7 @@ use std::ops::{Add, Sub};
 use std::time::Duration;
 
 use dues::standing;
-pub use dues::{Move, Setting, earliest_due, latest_due};
+pub use dues::{Move, Setting, earliest_due, latest_due, seen_by};
 
 /// A reading of the clock. Of two that are not equal the greater one is later.
 pub trait Time:
@@ -176,6 +176,18 @@ pub enum Rules {
     Value,
 }
 
+/// What is known of a life that was judged.
+pub struct Judged<T> {
+    pub life: u64,
+    pub outcome: Option<Outcome<T>>,
+    /// What may have moved its due. The first of them began it.
+    pub moves: Vec<Move<T>>,
+    /// A call has surely expired it.
+    pub is_expired_by_call: bool,
+    /// What came out of the stream.
+    out: Option<Out<T>>,
+}
+
 /// A value that the stream gave.
 pub struct Out<T> {
     pub number: usize,
@@ -187,18 +199,18 @@ pub struct Out<T> {
 }
 
 /// Judges all that was recorded of one deadline or one key. `shutdown` is when its runtime was told
-/// to end. Gives what came out of the stream.
+/// to end.
 pub fn judge<T: Time>(
     events: &mut [Event<T>],
     rules: Rules,
     shutdown: Option<T>,
     mut accuse: impl FnMut(Kind, String),
-) -> Vec<Out<T>> {
-    let mut outs = Vec::new();
+) -> Vec<Judged<T>> {
+    let mut judged = Vec::new();
     events.sort_by_key(|event| event.call.before);
     let events = &*events;
     let Some(longest) = events.iter().map(|e| e.call.after - e.call.before).max() else {
-        return outs;
+        return judged;
     };
     let ends: HashMap<u64, &Event<T>> = events
         .iter()
@@ -228,17 +240,26 @@ pub fn judge<T: Time>(
                 let times = times.get(&begin.life).copied().unwrap_or(0);
                 life.judge_once(times, events, &mut accuse);
             }
-            outs.extend(life.out());
+            judged.push(life.judged());
         }
     }
     accuse_ghosts(events, rules, accuse);
-    outs
+    judged
 }
 
 /// Values come out in the order of their ticks. One that was due earlier by two ticks or more,
 /// and was set before the poll that gave a later one, should have come first. What was due when it
 /// was set counts from then, and from the beginning of the tick. Looks at the last few before each.
 pub fn judge_order<T: Time>(
+    lives: impl IntoIterator<Item = Judged<T>>,
+    tick: Duration,
+    accuse: impl FnMut(Kind, String),
+) {
+    let outs = lives.into_iter().filter_map(|life| life.out);
+    judge_order_of(&mut outs.collect::<Vec<_>>(), tick, accuse);
+}
+
+fn judge_order_of<T: Time>(
     outs: &mut [Out<T>],
     tick: Duration,
     mut accuse: impl FnMut(Kind, String),
@@ -310,8 +331,14 @@ struct Life<'a, T> {
     possible: Vec<&'a Event<T>>,
     /// Calls that end by then, and began after it did, have surely met it.
     sure_until: Option<T>,
+    /// When a call was over that has surely taken it out of its map, or came after one that had.
+    taken_out: Option<T>,
+    /// A call that began another life may have ended it.
+    can_be_replaced: bool,
     /// A call that says that it began another life, and ended none, while this one went on.
     usurper: Option<&'a Event<T>>,
+    /// What may have moved its due. The first of them began it.
+    moves: Vec<Move<T>>,
     /// The due cannot lie before this.
     earliest: T,
 }
@@ -335,13 +362,31 @@ impl<'a, T: Time> Life<'a, T> {
         };
         let overlaps = |event: &&Event<T>| event.call.after >= begin.call.before;
         let (window, later) = events.split_at(count);
-        let mut ending = window.iter().chain(later).filter(overlaps);
+        // They are in the order of their beginnings.
+        let ending = |events: &'a [Event<T>]| events.iter().filter(overlaps).filter(may_end_it);
+        let ending_then: Vec<_> = ending(window).collect();
+        let takes_out = |event: &&&Event<T>| {
+            let call = event.call;
+            let is_beside = |other: &&&Event<T>| {
+                other.call.before <= call.after && other.call.after >= call.before
+            };
+            call.before > begin.call.after && ending_then.iter().filter(is_beside).count() == 1
+        };
+        let sure_until = ending_then.first().copied();
+        let is_begin = |event: &&Event<T>| matches!(event.act, Act::Begin(_));
         let mut life = Life {
             begin,
             end,
-            // They are in the order of their beginnings.
-            sure_until: ending.find(may_end_it).map(|event| event.call.before),
+            sure_until: sure_until
+                .or_else(|| ending(later).next())
+                .map(|event| event.call.before),
+            taken_out: ending_then
+                .iter()
+                .find(takes_out)
+                .map(|event| event.call.after),
+            can_be_replaced: ending_then.iter().any(is_begin),
             usurper: None,
+            moves: Vec::new(),
             possible: window
                 .iter()
                 .filter(overlaps)
@@ -349,7 +394,9 @@ impl<'a, T: Time> Life<'a, T> {
                 .collect(),
             earliest: begin.call.before,
         };
-        life.earliest = life.earliest_due(due);
+        life.moves = life.moves(due);
+        let earliest = earliest_due(&life.moves);
+        life.earliest = life.cap().map_or(earliest, |[cap, _]| earliest.min(cap));
         let beside = |event: &&Event<T>| matches!(event.act, Act::Begin(_)) && !event.answer;
         life.usurper = window
             .iter()
@@ -365,6 +412,29 @@ impl<'a, T: Time> Life<'a, T> {
 
     fn is_sure(&self, event: &Event<T>) -> bool {
         !event.is_vague && (event.life == self.begin.life || self.is_within(event.call))
+    }
+
+    fn judged(self) -> Judged<T> {
+        let expires = |event: &&&Event<T>| event.answer && matches!(event.act, Act::Expire);
+        Judged {
+            life: self.begin.life,
+            outcome: self.outcome().map(|(outcome, _)| outcome),
+            is_expired_by_call: self
+                .possible
+                .iter()
+                .filter(expires)
+                .any(|event| self.is_sure(event)),
+            out: self.out(),
+            moves: self.moves,
+        }
+    }
+
+    fn outcome(&self) -> Option<(Outcome<T>, Call<T>)> {
+        let end = self.end?;
+        match end.act {
+            Act::End(outcome) => Some((outcome, end.call)),
+            _ => None,
+        }
     }
 
     /// What the stream gave of it, if the moment is known from which on it was not moved.
@@ -398,7 +468,7 @@ impl<'a, T: Time> Life<'a, T> {
         })
     }
 
-    fn earliest_due(&self, first: Due<T>) -> T {
+    fn moves(&self, first: Due<T>) -> Vec<Move<T>> {
         let is_move = |event: &&&Event<T>| {
             let moves = matches!(
                 event.act,
@@ -410,8 +480,7 @@ impl<'a, T: Time> Life<'a, T> {
         let begin = setting(self.begin.call, true, Act::Begin(first));
         let others = self.possible.iter().filter(is_move);
         let others = others.map(|event| setting(event.call, self.is_sure(event), event.act));
-        let due = earliest_due(&[begin].into_iter().chain(others).collect::<Vec<_>>());
-        self.cap().map_or(due, |[cap, _]| due.min(cap))
+        [begin].into_iter().chain(others).collect()
     }
 
     /// Whether one of the calls that may have been the last to set it made it due then.
@@ -454,10 +523,7 @@ impl<'a, T: Time> Life<'a, T> {
         let can_be_expired = possibly(|act| matches!(act, Act::Expire));
         let can_be_cancelled = possibly(|act| matches!(act, Act::Cancel | Act::Remove));
         let can_be_drained = possibly(|act| matches!(act, Act::Drained));
-        let outcome = self.end.and_then(|end| match end.act {
-            Act::End(outcome) => Some((outcome, end.call)),
-            _ => None,
-        });
+        let outcome = self.outcome();
         // It has elapsed by then, or was due by its own account.
         let elapsed = match outcome {
             Some((Outcome::Elapsed, call)) => Some(call.after),
@@ -509,6 +575,7 @@ impl<'a, T: Time> Life<'a, T> {
             Some((Outcome::Elapsed, _)) => cancels == 0,
             Some((Outcome::Cancelled, _)) => expires == 0 && can_be_cancelled,
             Some((Outcome::Drained, _)) => cancels + expires == 0 && can_be_drained,
+            Some((Outcome::Replaced, _)) => cancels + expires == 0 && self.can_be_replaced,
             Some((Outcome::Shutdown, call)) => was_told(call) && cancels + expires == 0,
             Some(_) => cancels + expires == 0,
         };
@@ -534,24 +601,22 @@ impl<'a, T: Time> Life<'a, T> {
         }
     }
 
-    /// A deadline is in its map until something takes it out, pending or not. What is removed while
-    /// it is pending does not elapse.
+    /// A deadline is in its map until something takes it out, pending or not. A deadline that is
+    /// taken out while it is pending does not elapse.
     fn judge_place(
         &self,
         can_be_expired: bool,
         outcome: Option<Outcome<T>>,
         accuse: &mut impl FnMut(Kind, String),
     ) {
+        let is_in_time = self.taken_out.is_some_and(|out| out < self.earliest);
+        if is_in_time && !can_be_expired && outcome == Some(Outcome::Elapsed) {
+            let text = "it elapsed after it was taken out of its map";
+            accuse(Kind::WrongAnswer, format!("{text}: {}", self.told()));
+        }
         for event in &self.possible {
-            let is_wrong = match (event.act, event.answer) {
-                (Act::Find | Act::Remove, false) => self.is_within(event.call),
-                (Act::Remove, true) => {
-                    let is_in_time = event.call.after < self.earliest && !can_be_expired;
-                    is_in_time && outcome == Some(Outcome::Elapsed)
-                }
-                _ => false,
-            };
-            if is_wrong {
+            let looks = matches!(event.act, Act::Find | Act::Remove);
+            if looks && !event.answer && self.is_within(event.call) {
                 let text = format!("{:?} was {}", event.act, event.answer);
                 accuse(Kind::WrongAnswer, format!("{text}: {}", self.told()));
             }
@@ -570,7 +635,7 @@ impl<'a, T: Time> Life<'a, T> {
         let sure = || self.possible.iter().filter(|event| self.is_sure(event));
         let is_question = |event: &&&Event<T>| is_question(&event.act);
         let is_end = |event: &&&Event<T>| match (rules, event.act) {
-            (Rules::Deadline, Act::End(_)) => true,
+            (Rules::Deadline, Act::End(_) | Act::Expire | Act::Cancel) => true,
             (Rules::Value, Act::End(Outcome::Out { .. })) => true,
             _ => is_question(event) && !event.answer,
         };
@@ -608,25 +673,9 @@ impl<'a, T: Time> Life<'a, T> {
         was_told: impl Fn(Call<T>) -> bool,
         accuse: &mut impl FnMut(Kind, String),
     ) {
-        let Act::Begin(first) = self.begin.act else {
-            return;
-        };
-        let setting = |event: &Event<T>, is_sure, to| Setting {
-            call: event.call,
-            is_sure,
-            to,
-        };
-        let begin = setting(self.begin, true, Act::Begin(first));
         let sure = self.possible.iter().filter(|event| self.is_sure(event));
         for event in sure.filter(|event| event.answer && is_question(&event.act)) {
-            let moves = self.possible.iter().filter(|one| {
-                let may_be_before = one.call.before <= event.call.after && one.call != event.call;
-                may_be_before && one.answer && matches!(one.act, Act::Set(_) | Act::Extend(_))
-            });
-            let is_before = |one: &Event<T>| one.call.after <= event.call.before;
-            let moves = moves.map(|one| setting(one, self.is_sure(one) && is_before(one), one.act));
-            let moves: Vec<_> = [begin].into_iter().chain(moves).collect();
-            let due = latest_due(&moves, Duration::ZERO);
+            let due = latest_due(&seen_by(&self.moves, event.call), Duration::ZERO);
             let due = self.cap().map_or(due, |[_, cap]| due.min(cap));
             if due <= event.call.before && !was_told(event.call) {
                 let text = format!("{:?} met a value that was overdue", event.act);

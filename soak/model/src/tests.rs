@@ -48,12 +48,6 @@ fn of_deadline(calls: &[((u32, u32), Act<Instant>, bool)]) -> Vec<Kind> {
 }
 
 #[test]
-fn an_end_before_its_due_is_early_and_one_after_it_is_not() {
-    assert_eq!(of_deadline(&[((9, 9), ELAPSED, true)]), [Kind::Early]);
-    assert_eq!(of_deadline(&[((10, 10), ELAPSED, true)]), []);
-}
-
-#[test]
 fn a_reset_that_overlaps_another_call_may_have_come_first() {
     let until = |after| {
         let near = ((3, after), Act::Set(Due::After(MS)), true);
@@ -123,6 +117,10 @@ fn nothing_is_true_after_the_end_and_no_two_ends_are() {
     let ends = [Act::Cancel, Act::Expire];
     assert_eq!(two(ends, [true, true]), [Kind::TwoOutcomes]);
     assert_eq!(two(ends, [true, false]), []);
+    assert_eq!(
+        two([Act::Cancel, Act::Look], [true, true]),
+        [Kind::TwoOutcomes]
+    );
 }
 
 #[test]
@@ -206,6 +204,22 @@ fn a_life_is_the_latest_due_and_bounds_the_earliest() {
 }
 
 #[test]
+fn a_deadline_is_replaced_by_an_insert_that_replaces() {
+    let replaced = |replaces| {
+        let start = Instant::now();
+        let mut other = call(start, (2, 4), BEGIN, replaces);
+        other.life = 2;
+        let end = call(start, (4, 4), Act::End(Outcome::Replaced), true);
+        accused_of(
+            Rules::Deadline,
+            vec![call(start, (0, 3), BEGIN, true), other, end],
+        )
+    };
+    assert_eq!(replaced(true), []);
+    assert_eq!(replaced(false), [Kind::TwoOutcomes, Kind::Early]);
+}
+
+#[test]
 fn a_removed_deadline_neither_elapses_nor_is_found() {
     let removed = |answer, end, finds| {
         let start = Instant::now();
@@ -223,6 +237,23 @@ fn a_removed_deadline_neither_elapses_nor_is_found() {
     assert_eq!(removed(true, Outcome::Elapsed, false), [Kind::WrongAnswer]);
     assert_eq!(removed(false, Outcome::Elapsed, false), [Kind::WrongAnswer]);
     assert_eq!(removed(true, Outcome::Cancelled, true), [Kind::WrongAnswer]);
+}
+
+#[test]
+fn a_deadline_that_a_call_took_out_does_not_elapse() {
+    let elapses = |calls: &[(u32, u32)]| {
+        let calls = calls.iter().map(|&at| (at, Act::Take, true));
+        of_deadline(&calls.chain([((12, 12), ELAPSED, true)]).collect::<Vec<_>>())
+    };
+    assert_eq!(elapses(&[(2, 3)]), [Kind::WrongAnswer]);
+    assert_eq!(
+        elapses(&[(2, 4), (3, 5)]),
+        [],
+        "the other has it, and settles it"
+    );
+    assert_eq!(elapses(&[(2, 4), (3, 5), (6, 7)]), [Kind::WrongAnswer]);
+    assert_eq!(elapses(&[(0, 3)]), [], "perhaps it came before");
+    assert_eq!(elapses(&[(2, 11)]), [], "it may have elapsed meanwhile");
 }
 
 #[test]
@@ -247,7 +278,7 @@ fn values_that_were_set_in_time_come_out_in_their_order() {
     let accused = |set| {
         let mut times = 0;
         let mut outs = [out(0, 10, 9, 1), out(1, 10, 7, set)];
-        judge_order(&mut outs, MS, |_, _| times += 1);
+        judge_order_of(&mut outs, MS, |_, _| times += 1);
         times
     };
     assert_eq!(accused(2), 1);

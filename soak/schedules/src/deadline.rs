@@ -13,22 +13,19 @@ use std::time::Duration;
 use tickwheel::error::Cancelled;
 use tickwheel::warn_before::{Stage, WarnBefore};
 use tickwheel::{Deadline, Instant, ResetHandle};
+use tickwheel_soak_model::{Event, Move, Outcome, Rules, earliest_due, latest_due, seen_by};
 use under_std::time::passed;
 
-use crate::due::{self, Act, Move};
-use crate::record::{Moment, Record, Span, last_held_up};
-use crate::wait::{Outcome, Ready, await_all};
-use crate::world::{LONGEST, MS, Place, World, below, delay, grace, one_in};
+use crate::books::{Act, Books, Judgement, LONE, after, call};
+use crate::record::{Moment, Record, Span};
+use crate::wait::await_all;
+use crate::world::{LONGEST, MS, Place, World, below, delay, one_in};
 
-#[derive(Debug)]
-struct Call {
-    act: Act,
-    /// Whether it found the deadline pending.
-    was_pending: bool,
-    /// The due that it was told.
-    told: Option<Duration>,
-    span: Span,
-}
+/// The life of the only deadline.
+const LIFE: u64 = 1;
+
+/// The dues that were told, and when.
+type Told = Record<(Duration, Span)>;
 
 pub fn run() {
     if one_in(4) {
@@ -67,7 +64,7 @@ pub fn run_with_warnings() {
     let warnings = warnings.take();
     assert!(warnings.len() <= moves.len(), "{warnings:#?} {moves:#?}");
     for warning in warnings {
-        let from = due::earliest(&due::seen_by(&moves, &warning));
+        let from = earliest_due(&seen_by(&moves, warning.call())).at;
         let is_early = warning.ended + grace < from;
         assert!(!is_early, "{warning:?} before {from:?}: {moves:#?}");
     }
@@ -95,29 +92,24 @@ impl Future for Warned {
 
 /// Returns every call that has moved the deadline. `has_look` says that the task may arm a timer
 /// beside it.
-fn await_among_calls<F>(has_look: bool, awaited: impl FnOnce(Deadline) -> F) -> Vec<Move>
+fn await_among_calls<F>(has_look: bool, awaited: impl FnOnce(Deadline) -> F) -> Vec<Move<Moment>>
 where
     F: Future<Output = Result<(), Cancelled>> + Unpin + Send + 'static,
 {
     let world = World::begin();
+    let (books, told) = (Books::new(Rules::Deadline, 1), Told::new());
     let timeout = delay();
     let (deadline, made) = Span::of(|| world.timer.deadline(timeout));
-    let calls = Record::new();
-    calls.push(Call {
-        act: Act::Begin(due::after(timeout)),
-        was_pending: true,
-        told: None,
-        span: made,
-    });
+    books.note_of(LONE, LIFE, Act::Begin(after(timeout)), true, made);
     let handle = deadline.handle();
     let threads: Vec<_> = (0..3)
         .map(|_| {
-            let (place, handle, calls) = (world.place(), handle.clone(), calls.clone());
-            let origin = world.origin;
+            let (place, handle, books) = (world.place(), handle.clone(), books.clone());
+            let (origin, told) = (world.origin, told.clone());
             let number = 1 + below(4);
             world
                 .place()
-                .spawn(move || act(&place, &handle, &calls, number, origin))
+                .spawn(move || act(&place, &handle, &books, &told, number, origin))
         })
         .collect();
     let awaited = awaited(deadline);
@@ -131,19 +123,28 @@ where
     let (deadline, (), ready) = consumer.join().unwrap();
     assert!(!handle.reset(), "it has come to its end");
     drop(deadline);
-    let calls = calls.take();
-    let moves = moves(&calls);
-    let mut last = judge(&world, &calls, &moves, &ready);
+    books.note_end(LONE, LIFE, ready);
+    let Judgement {
+        mut last,
+        mut lives,
+        calls,
+    } = books.judge(&world);
+    let life = lives.remove(0);
+    let moves = life.moves;
+    if ready.outcome == Outcome::Elapsed && !life.is_expired_by_call {
+        judge_told(&world, &told.take(), &moves);
+        judge_overdue(&calls, &moves);
+    }
     if has_look {
         // What the last pending poll has armed for the warning is gone when the task sees the end,
         // and not when a call makes it: the call knows nothing of it. A paused clock may come to it
         // meanwhile, since it does not wait for a task of a foreign thread. It comes no further
         // than to the latest due that there may have been.
-        let may_be = |&one: &Move| Move {
+        let may_be = |&one: &Move<_>| Move {
             is_sure: false,
             ..one
         };
-        let latest = due::latest(&moves.iter().map(may_be).collect::<Vec<_>>());
+        let latest = latest_due(&moves.iter().map(may_be).collect::<Vec<_>>(), MS).at;
         last = last.max(ready.span.ended.min(latest));
     }
     assert_eq!(world.timer.metrics().pending, 0, "nothing is armed");
@@ -160,14 +161,21 @@ fn since() -> Moment {
     })
 }
 
-fn act(place: &Place, handle: &ResetHandle, calls: &Record<Call>, number: u64, origin: Instant) {
+fn act(
+    place: &Place,
+    handle: &ResetHandle,
+    books: &Books,
+    dues: &Told,
+    number: u64,
+    origin: Instant,
+) {
     for _ in 0..number {
         place.rest();
         let delay = delay();
         let act = match below(16) {
             0..4 => Act::Reset,
             4..7 => Act::ResetFrom(since()),
-            7..9 => Act::Set(due::after(delay)),
+            7..9 => Act::Set(after(delay)),
             9 => Act::Extend(delay),
             10 | 11 => Act::SetTimeout(delay),
             12 => Act::Expire,
@@ -175,115 +183,40 @@ fn act(place: &Place, handle: &ResetHandle, calls: &Record<Call>, number: u64, o
             _ => Act::Look,
         };
         let mut told = None;
+        let asks = one_in(2);
         let (was_pending, span) = Span::of(|| match act {
-            Act::Reset => handle.reset(),
-            Act::ResetFrom(since) => handle.reset_from(origin + since.at),
-            Act::Set(_) => handle.reset_after(delay),
-            Act::Extend(by) => handle.extend(by),
-            Act::SetTimeout(timeout) => handle.set_timeout(timeout),
-            Act::Expire => handle.expire(),
-            Act::Cancel => handle.cancel(),
-            _ if one_in(2) => {
+            Act::Look if asks => {
                 told = handle.deadline().map(|due| due.duration_since(origin));
                 told.is_some()
             }
-            _ => handle.is_pending(),
+            _ => call(handle, act, origin),
         });
-        calls.push(Call {
-            act,
-            was_pending,
-            told,
-            span,
-        });
-    }
-}
-
-/// Gives the last moment at which something was called or due.
-fn judge(world: &World, calls: &[Call], moves: &[Move], ready: &Ready) -> Duration {
-    let ended_by = |ends: fn(&Act) -> bool| {
-        let ends = |call: &&Call| call.was_pending && ends(&call.act);
-        calls.iter().filter(ends).count()
-    };
-    let expired = ended_by(|act| matches!(act, Act::Expire));
-    let cancelled = ended_by(|act| matches!(act, Act::Cancel));
-    assert!(expired + cancelled <= 1, "two calls ended it: {calls:#?}");
-    let outcomes: &[Outcome] = match (expired, cancelled) {
-        (1, _) => &[Outcome::Expired],
-        (_, 1) => &[Outcome::Cancelled],
-        _ if world.ends_early => &[Outcome::Expired, Outcome::ShutDown],
-        _ => &[Outcome::Expired],
-    };
-    assert!(outcomes.contains(&ready.outcome), "{ready:#?} {calls:#?}");
-    // Every call that found it over, and every look that found it ready.
-    let is_end = |call: &&Call| !call.was_pending || matches!(call.act, Act::Expire | Act::Cancel);
-    let ends = || {
-        calls
-            .iter()
-            .filter(is_end)
-            .map(|call| call.span)
-            .chain([ready.span])
-    };
-    for call in calls.iter().filter(|call| call.was_pending) {
-        let is_late = ends().any(|end| end.is_before(&call.span));
-        assert!(
-            !is_late,
-            "pending after its end: {call:?} {ready:#?} {calls:#?}"
-        );
-    }
-    let ended = calls.iter().map(|call| call.span.ended);
-    let over = ended.fold(last_held_up(), Duration::max);
-    if expired + cancelled > 0 || ready.outcome == Outcome::ShutDown {
-        return over;
-    }
-    for call in calls {
-        if let (Some(told), false) = (call.told, world.ends_early) {
-            let seen = due::seen_by(moves, &call.span);
-            let [from, to] = [due::earliest(&seen), due::latest(&seen)];
-            let is_true = from <= told && (told <= to || call.span.ended > LONGEST);
-            assert!(is_true, "{from:?} to {to:?}: {call:?} {calls:#?}");
+        books.note_of(LONE, LIFE, act, was_pending, span);
+        if let Some(told) = told {
+            dues.push((told, span));
         }
     }
-    // A call finds out what has passed, whether or not the driver has come to it. After a stall it
-    // may not, but here not as much time has passed as in a stall.
-    let is_before_any_stall = |call: &&Call| call.span.ended < LONGEST;
-    for call in calls
-        .iter()
-        .filter(|call| call.was_pending && !matches!(call.act, Act::Begin(_)))
-        .filter(is_before_any_stall)
-    {
-        let mut before = due::seen_by(moves, &call.span);
-        before.retain(|one| one.call != call.span.call());
-        let to = due::latest(&before);
-        let is_late = call.span.began > to;
-        assert!(!is_late, "pending after {to:?}: {call:?} {calls:#?}");
-    }
-    // All that found it pending came before its end.
-    let [from, to] = [due::earliest(moves), due::latest(moves)];
-    for end in ends() {
-        assert!(
-            end.ended >= from,
-            "early: over in {end:?}, due at {from:?}: {calls:#?}"
-        );
-    }
-    if let (true, Some((since, woken))) = (world.is_punctual, ready.woken) {
-        let in_time = over.max(since).max(to) + 4 * MS + grace(woken);
-        assert!(
-            woken <= in_time,
-            "late: {ready:#?} due at {to:?}, {calls:#?}"
-        );
-    }
-    over.max(to) + grace(passed())
 }
 
-fn moves(calls: &[Call]) -> Vec<Move> {
-    let moves = |call: &&Call| {
-        let ends = matches!(call.act, Act::Expire | Act::Cancel | Act::Look);
-        call.was_pending && !ends
-    };
-    let moves = calls.iter().filter(moves).map(|call| Move {
-        call: call.span.call(),
-        is_sure: true,
-        to: call.act,
-    });
-    moves.collect()
+fn judge_told(world: &World, told: &[(Duration, Span)], moves: &[Move<Moment>]) {
+    for (told, span) in told.iter().filter(|_| !world.ends_early) {
+        let seen = seen_by(moves, span.call());
+        let [from, to] = [earliest_due(&seen).at, latest_due(&seen, MS).at];
+        let is_true = from <= *told && (*told <= to || span.ended > LONGEST);
+        assert!(is_true, "{from:?} to {to:?}: {told:?} {span:?} {moves:#?}");
+    }
+}
+
+/// A call finds out what has passed, whether or not the driver has come to it. After a stall it may
+/// not, but here not as much time has passed as in a stall.
+fn judge_overdue(calls: &[(Option<u8>, Event<Moment>)], moves: &[Move<Moment>]) {
+    for (_, event) in calls {
+        let is_before_any_stall = event.call.after.at < LONGEST;
+        let is_look = !matches!(event.act, Act::Begin(_) | Act::End(_));
+        if is_look && event.answer && is_before_any_stall {
+            let to = latest_due(&seen_by(moves, event.call), MS).at;
+            let is_late = event.call.before.at > to;
+            assert!(!is_late, "pending after {to:?}: {event:?} {calls:#?}");
+        }
+    }
 }

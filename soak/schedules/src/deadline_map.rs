@@ -5,57 +5,23 @@
 //! no call expires never expires before the resets that were in time allow it. Its task is woken
 //! for it in time. Nothing goes into a map that is closed, and in the end nothing is left.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use tickwheel::error::InsertIfAbsentError;
 use tickwheel::{DeadlineMap, Instant, KeyedDeadline};
+use tickwheel_soak_model::{Outcome, Rules};
 use under_std::time::passed;
 
-use crate::due::{self, Act, Move};
-use crate::record::{Moment, Record, Span, last_held_up};
-use crate::wait::{Outcome, Ready, await_all};
-use crate::world::{MS, Place, World, below, delay, grace, one_in};
+use crate::books::{Act, Books, Judgement, Key, after, call};
+use crate::record::{Moment, Span};
+use crate::wait::await_all;
+use crate::world::{Place, World, below, delay, one_in};
 
-type Key = u8;
 type Map = DeadlineMap<Key>;
 
-const KEYS: u64 = 2;
-
-/// What a call did.
-#[derive(Clone, Copy, Debug)]
-enum Did {
-    Inserted(Key, Duration),
-    Moved(Key, Act),
-    Expired(Key),
-    Cancelled,
-    /// It expired, or took out, so many.
-    ExpiredAll(usize),
-    Drained(usize),
-    Nothing,
-}
-
-#[derive(Debug)]
-struct Call {
-    did: Did,
-    span: Span,
-}
-
-/// A deadline that was awaited.
-#[derive(Debug)]
-struct Life {
-    key: Key,
-    made: Span,
-    ready: Ready,
-}
-
-#[derive(Clone)]
-struct Books {
-    calls: Record<Call>,
-    lives: Record<Life>,
-    /// The keys of deadlines that were dropped, pending or not.
-    dropped: Record<Key>,
-    /// The calls that have closed the map.
-    closed: Record<Span>,
-}
+const KEYS: Key = 2;
 
 pub fn run() {
     match below(16) {
@@ -130,27 +96,26 @@ fn change() {
     let world = World::begin();
     let limit = if one_in(4) { 2 } else { usize::MAX };
     let map = DeadlineMap::with_limit(&world.timer, limit);
-    let books = Books {
-        calls: Record::new(),
-        lives: Record::new(),
-        dropped: Record::new(),
-        closed: Record::new(),
+    let shared = Shared {
+        map: map.clone(),
+        books: Books::new(Rules::Deadline, KEYS),
+        lives: Arc::default(),
+        origin: world.origin,
     };
     let mut own = Vec::new();
     for _ in 0..2 {
-        insert(&map, &books, &mut own);
+        shared.insert(&mut own);
     }
     let consumer = {
-        let books = books.clone();
-        world.place().spawn(move || finish(own, &books))
+        let shared = shared.clone();
+        world.place().spawn(move || shared.finish(own))
     };
     let mut threads: Vec<_> = (0..3)
         .map(|_| {
-            let (place, map, books) = (world.place(), map.clone(), books.clone());
-            let (number, origin) = (1 + below(4), world.origin);
+            let (place, shared, number) = (world.place(), shared.clone(), 1 + below(4));
             world.place().spawn(move || {
-                let own = act(&place, &map, &books, number, origin);
-                finish(own, &books);
+                let own = shared.act(&place, number);
+                shared.finish(own);
             })
         })
         .collect();
@@ -161,249 +126,141 @@ fn change() {
     }
     assert_eq!(map.len(), 0, "the map is empty");
     assert!(map.close().is_empty());
-    let last = judge(&world, &books);
+    let Judgement { last, lives, calls } = shared.books.judge(&world);
+    let did = |is_it: fn(&Act) -> bool| {
+        let did = calls.iter().map(|(_, event)| event);
+        did.filter(|event| event.answer && is_it(&event.act))
+            .count()
+    };
+    // A call may have ended a deadline that was dropped.
+    let dropped = lives.iter().filter(|life| life.outcome.is_none()).count();
+    for (outcome, by_calls) in [
+        (Outcome::Cancelled, did(|act| matches!(act, Act::Cancel))),
+        (Outcome::Drained, did(|act| matches!(act, Act::Drained))),
+    ] {
+        let ended = lives.iter().filter(|life| life.outcome == Some(outcome));
+        let seen = ended.count();
+        assert!(
+            (seen..=seen + dropped).contains(&by_calls),
+            "{outcome:?}: {seen} were, {by_calls} by the calls: {calls:#?}"
+        );
+    }
     assert_eq!(world.timer.metrics().pending, 0, "nothing is armed");
     world.end(last);
 }
 
-type Own = Vec<(KeyedDeadline<Key>, Span)>;
+/// Deadlines and their lives.
+type Own = Vec<(KeyedDeadline<Key>, u64)>;
 
-fn act(place: &Place, map: &Map, books: &Books, number: u64, origin: Instant) -> Own {
-    let mut own = Own::new();
-    for _ in 0..number {
-        place.rest();
-        let (key, delay) = (below(KEYS) as Key, delay());
-        let ((answer, did), span) = match below(20) {
-            0..4 => {
-                insert(map, books, &mut own);
-                continue;
-            }
-            4 | 5 => Span::of(|| (map.reset(&key), Did::Moved(key, Act::Reset))),
-            6 => {
-                let since = passed().saturating_sub(delay);
-                let act = Act::ResetFrom(Moment::of(since));
-                Span::of(|| (map.reset_from(&key, origin + since), Did::Moved(key, act)))
-            }
-            7..12 => Span::of(|| {
-                let handle = map.handle(&key);
-                let act = match below(4) {
-                    0 => Act::Extend(delay),
-                    1 | 2 => Act::Set(due::after(delay)),
-                    _ => Act::Reset,
-                };
-                let is_moved = handle.is_some_and(|handle| match act {
-                    Act::Extend(by) => handle.extend(by),
-                    Act::Set(_) => handle.reset_after(delay),
-                    _ => handle.reset(),
-                });
-                (is_moved, Did::Moved(key, act))
-            }),
-            12 => Span::of(|| {
-                let handle = map.handle(&key);
-                let is_set = handle.is_some_and(|handle| handle.set_timeout(delay));
-                (is_set, Did::Moved(key, Act::SetTimeout(delay)))
-            }),
-            13 => Span::of(|| (map.expire(&key), Did::Expired(key))),
-            14 => Span::of(|| {
-                let handle = map.handle(&key);
-                (handle.is_some_and(|handle| handle.cancel()), Did::Cancelled)
-            }),
-            15 => Span::of(|| (true, Did::ExpiredAll(map.expire_all()))),
-            16 => Span::of(|| (true, Did::Drained(map.drain().len()))),
-            17 if one_in(2) => {
-                let closed = Span::of(|| (true, Did::Drained(map.close().len())));
-                books.closed.push(closed.1);
-                closed
-            }
-            18 => {
-                if let Some((dropped, _)) = own.pop() {
-                    books.dropped.push(*dropped.key());
-                    let ((), span) = Span::of(|| drop(dropped));
-                    books.note(Did::Nothing, span);
+#[derive(Clone)]
+struct Shared {
+    map: Map,
+    books: Books,
+    lives: Arc<AtomicU64>,
+    origin: Instant,
+}
+
+impl Shared {
+    fn act(&self, place: &Place, number: u64) -> Own {
+        let mut own = Own::new();
+        for _ in 0..number {
+            place.rest();
+            let key = below(KEYS.into()) as Key;
+            match below(20) {
+                0..4 => self.insert(&mut own),
+                15 => {
+                    let (count, span) = Span::of(|| self.map.expire_all());
+                    self.books.note(None, Act::Expire, count > 0, span);
                 }
-                continue;
+                16 => self.take_all(false),
+                17 if one_in(2) => self.take_all(true),
+                18 => own.pop().into_iter().for_each(|one| self.drop(one)),
+                which => {
+                    let act = self.random_call(which);
+                    let (answer, span) = Span::of(|| self.call(key, act, which));
+                    self.books.note(Some(key), act, answer, span);
+                }
             }
-            _ => Span::of(|| {
-                let left = map.handle(&key).and_then(|handle| handle.remaining());
-                (left.is_some(), Did::Nothing)
-            }),
-        };
-        books.note(if answer { did } else { Did::Nothing }, span);
-    }
-    own
-}
-
-fn insert(map: &Map, books: &Books, own: &mut Own) {
-    let (key, timeout) = (below(KEYS) as Key, delay());
-    let if_absent = one_in(4);
-    let (inserted, span) = Span::of(|| {
-        if if_absent {
-            map.insert_if_absent(key, timeout).ok()
-        } else {
-            map.insert(key, timeout).ok()
         }
-    });
-    match inserted {
-        Some(keyed) => {
-            let is_closed = books.closed.any(|closed| closed.is_before(&span));
-            assert!(!is_closed, "{key} went into a closed map: {span:?}");
-            books.note(Did::Inserted(key, timeout), span);
-            own.push((keyed, span));
-        }
-        None => books.note(Did::Nothing, span),
+        own
     }
-}
 
-/// Awaits all that is left.
-fn finish(own: Own, books: &Books) {
-    for (keyed, made, ready) in await_all(own) {
-        books.lives.push(Life {
-            key: *keyed.key(),
-            made,
-            ready,
+    fn random_call(&self, which: u64) -> Act {
+        let delay = delay();
+        match which {
+            4 | 5 => Act::Reset,
+            6 => Act::ResetFrom(Moment::of(passed().saturating_sub(delay))),
+            7..12 => match below(4) {
+                0 => Act::Extend(delay),
+                1 | 2 => Act::Set(after(delay)),
+                _ => Act::Reset,
+            },
+            12 => Act::SetTimeout(delay),
+            13 => Act::Expire,
+            14 => Act::Cancel,
+            _ => Act::Look,
+        }
+    }
+
+    fn call(&self, key: Key, act: Act, which: u64) -> bool {
+        match act {
+            Act::Reset if which < 6 => self.map.reset(&key),
+            Act::ResetFrom(since) => self.map.reset_from(&key, self.origin + since.at),
+            Act::Expire => self.map.expire(&key),
+            _ => {
+                let handle = self.map.handle(&key);
+                handle.is_some_and(|handle| call(&handle, act, self.origin))
+            }
+        }
+    }
+
+    fn take_all(&self, closes: bool) {
+        let (taken, span) = Span::of(|| match closes {
+            true => self.map.close(),
+            false => self.map.drain(),
         });
-    }
-}
-
-impl Books {
-    fn note(&self, did: Did, span: Span) {
-        self.calls.push(Call { did, span });
-    }
-}
-
-/// Gives the last moment at which something was called or due.
-fn judge(world: &World, books: &Books) -> Duration {
-    let (calls, lives) = (books.calls.take(), books.lives.take());
-    let (dropped, closed) = (books.dropped.take().len(), books.closed.take());
-    let came_to = |outcome| {
-        lives
-            .iter()
-            .filter(|life| life.ready.outcome == outcome)
-            .count()
-    };
-    let did = |count: fn(Did) -> usize| calls.iter().map(|call| count(call.did)).sum::<usize>();
-    // A call may have ended one that nobody awaits any more.
-    let agrees = |number: usize, outcome| {
-        let seen = came_to(outcome);
-        let fits = (seen..=seen + dropped).contains(&number);
-        assert!(
-            fits,
-            "{outcome:?}: {seen} were, {number} by the calls: {lives:#?} {calls:#?}"
-        );
-    };
-    agrees(
-        did(|did| usize::from(matches!(did, Did::Cancelled))),
-        Outcome::Cancelled,
-    );
-    agrees(
-        did(|did| {
-            if let Did::Drained(number) = did {
-                number
-            } else {
-                0
-            }
-        }),
-        Outcome::Drained,
-    );
-    let by_calls = did(|did| match did {
-        Did::Expired(_) => 1,
-        Did::ExpiredAll(number) => number,
-        _ => 0,
-    });
-    assert!(
-        by_calls <= came_to(Outcome::Expired) + dropped,
-        "{lives:#?} {calls:#?}"
-    );
-    assert!(
-        world.ends_early || came_to(Outcome::ShutDown) == 0,
-        "{lives:#?}"
-    );
-    let ended = calls.iter().map(|call| call.span.ended);
-    let over = ended.fold(last_held_up(), Duration::max);
-    let mut last = over;
-    for life in &lives {
-        let Life { made, ready, .. } = life;
-        let is_by_call = |call: &Call| {
-            let expires = match call.did {
-                Did::Expired(key) => key == life.key,
-                Did::ExpiredAll(number) => number > 0,
-                _ => false,
-            };
-            expires && !call.span.is_before(made) && !ready.span.is_before(&call.span)
-        };
-        if ready.outcome != Outcome::Expired {
-            continue;
+        if closes {
+            self.books.note_close(span);
         }
-        let moves = moves(life, &calls);
-        let [from, to] = [due::earliest(&moves), due::latest(&moves)];
-        last = last.max(over.max(to) + grace(passed()));
-        if calls.iter().any(is_by_call) {
-            continue;
+        self.books.note(None, Act::Take, true, span);
+        for (key, _) in taken {
+            self.books.note(Some(key), Act::Drained, true, span);
         }
-        assert!(
-            ready.span.ended >= from,
-            "early: {life:#?}, due at {from:?}: {calls:#?}"
-        );
-        // A call that takes it out of the map while it is pending settles it, unless another one
-        // has just taken it out and has yet to settle it.
-        let takes_out = |call: &&Call| match call.did {
-            Did::Inserted(key, _) => key == life.key && call.span.first != made.first,
-            Did::Drained(_) => true,
-            _ => false,
-        };
-        let is_left = calls.iter().filter(takes_out).any(|call| {
-            let overlaps = |other: &Call| {
-                let is_same = call.span.first == other.span.first;
-                !is_same && !call.span.is_before(&other.span) && !other.span.is_before(&call.span)
-            };
-            // What was put in beside the call that has closed the map came before that.
-            let closes = closed.iter().any(|closed| closed.first == call.span.first);
-            (closes || made.is_before(&call.span))
-                && call.span.ended < from
-                && !calls.iter().filter(takes_out).any(overlaps)
+    }
+
+    fn insert(&self, own: &mut Own) {
+        let (key, timeout) = (below(KEYS.into()) as Key, delay());
+        let if_absent = one_in(4);
+        let (inserted, span) = Span::of(|| match if_absent {
+            true => self.map.insert_if_absent(key, timeout),
+            false => self.map.insert(key, timeout).map_err(Into::into),
         });
-        assert!(
-            !is_left,
-            "not taken out: {life:#?}, due at {from:?}: {calls:#?}"
-        );
-        if let (true, Some((since, woken))) = (world.is_punctual, ready.woken) {
-            let in_time = over.max(since).max(to) + 4 * MS + grace(woken);
-            assert!(
-                woken <= in_time,
-                "late: {life:#?}, due at {to:?}: {calls:#?}"
-            );
+        match inserted {
+            Ok(keyed) => {
+                let life = 1 + self.lives.fetch_add(1, Ordering::Relaxed);
+                self.books.assert_open(life, &span);
+                let begin = Act::Begin(after(timeout));
+                self.books.note_of(key, life, begin, !if_absent, span);
+                own.push((keyed, life));
+            }
+            Err(InsertIfAbsentError::Occupied(_)) => {
+                self.books.note(Some(key), Act::Find, true, span);
+            }
+            Err(_) => {}
         }
     }
-    last
-}
 
-/// The first of them made it. All came before its end.
-fn moves(life: &Life, calls: &[Call]) -> Vec<Move> {
-    // Another deadline may have been under the key.
-    let is_alone_until = |last: u64| {
-        !calls.iter().any(|call| {
-            let is_other = call.span.first != life.made.first;
-            matches!(call.did, Did::Inserted(key, _) if key == life.key)
-                && is_other
-                && call.span.first < last
-                && call.span.last > life.made.first
-        })
-    };
-    let may_meet =
-        |call: &&Call| !call.span.is_before(&life.made) && !life.ready.span.is_before(&call.span);
-    let moves = calls.iter().filter(may_meet).filter_map(|call| {
-        let (is_sure, to) = match call.did {
-            Did::Inserted(_, timeout) if call.span.first == life.made.first => {
-                (true, Act::Begin(due::after(timeout)))
-            }
-            Did::Moved(key, act) if key == life.key => {
-                let is_sure = life.made.is_before(&call.span) && is_alone_until(call.span.last);
-                (is_sure, act)
-            }
-            _ => return None,
-        };
-        let call = call.span.call();
-        Some(Move { call, is_sure, to })
-    });
-    moves.collect()
+    fn drop(&self, (keyed, life): (KeyedDeadline<Key>, u64)) {
+        let key = *keyed.key();
+        let ((), span) = Span::of(|| drop(keyed));
+        self.books.note_of(key, life, Act::Take, true, span);
+    }
+
+    /// Awaits all that is left.
+    fn finish(&self, own: Own) {
+        for (keyed, life, ready) in await_all(own) {
+            self.books.note_end(*keyed.key(), life, ready);
+            self.drop((keyed, life));
+        }
+    }
 }

@@ -5,7 +5,6 @@
 //! by the model that the soak has. The consumer is woken for it in time. Nothing goes into a map
 //! that is closed, and in the end nothing is left.
 
-use std::collections::BTreeMap;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
 use std::task::{Context, Waker};
@@ -15,34 +14,18 @@ use shuttle::future::block_on;
 use shuttle::sync::mpsc::{Sender, channel};
 use tickwheel::error::InsertIfAbsentError;
 use tickwheel::{DelayMap, Expirations, Instant, WeakDelayMap};
-use tickwheel_soak_model::{Act, Due, Event, Outcome, Rules, judge};
+use tickwheel_soak_model::{Outcome, Rules};
 use under_std::time::passed;
 
-use crate::record::{Moment, Noting, Record, Span, last_held_up};
+use crate::books::{Act, Books, Key, after};
+use crate::record::{Moment, Noting, Span, last_held_up};
+use crate::wait::Ready;
 use crate::world::{MS, Place, World, below, delay, one_in};
 
-type Key = u8;
 type Value = u64;
 type Map = DelayMap<Key, Value>;
 
-const KEYS: u64 = 3;
-
-/// A value that came out of the stream.
-#[derive(Debug)]
-struct Popped {
-    deadline: Duration,
-    /// Since when the consumer had waited, and when it was woken.
-    woken: Option<(Duration, Duration)>,
-}
-
-#[derive(Clone)]
-struct Books {
-    /// The calls by key. One without a key was on all of them.
-    calls: Record<(Option<Key>, Event<Moment>)>,
-    /// The calls that have closed the map.
-    closed: Record<Span>,
-    popped: Record<Popped>,
-}
+const KEYS: Key = 3;
 
 pub fn run() {
     match below(16) {
@@ -109,11 +92,7 @@ fn change() {
     let world = World::begin();
     let limit = if one_in(4) { 2 } else { usize::MAX };
     let (map, stream) = DelayMap::with_limit(&world.timer, limit);
-    let books = Books {
-        calls: Record::new(),
-        closed: Record::new(),
-        popped: Record::new(),
-    };
+    let books = Books::new(Rules::Value, KEYS);
     for number in 0..below(3) {
         insert(&map, &books, 100 + number);
     }
@@ -140,12 +119,8 @@ fn change() {
     world.calls_are_over();
     if !world.ends_early && one_in(2) {
         // What is left comes out of the stream before anything else wakes the consumer.
-        let count = |is_it: fn(&Act<Moment>) -> bool| {
-            let calls = &books.calls;
-            calls.count(|(_, event)| is_it(&event.act))
-        };
-        let taken = count(|act| matches!(act, Act::End(Outcome::Taken)));
-        for _ in taken..count(|act| matches!(act, Act::Begin(_))) {
+        let taken = books.count(|act| matches!(act, Act::End(Outcome::Taken)));
+        for _ in taken..books.count(|act| matches!(act, Act::Begin(_))) {
             told.recv().unwrap();
         }
         world.wait_until_idle();
@@ -156,16 +131,24 @@ fn change() {
     if let Some(map) = kept.as_ref().filter(|_| !world.ends_early) {
         let (left, span) = Span::of(|| map.close());
         has_rest = !left.is_empty();
-        books.took(left.iter().map(|&(key, value, _)| (key, value)), span);
+        took(
+            &books,
+            left.iter().map(|&(key, value, _)| (key, value)),
+            span,
+        );
     }
     let stream = consumer.join().unwrap();
     if let Some(map) = kept {
         let (left, span) = Span::of(|| map.drain());
-        books.took(left.iter().map(|&(key, value, _)| (key, value)), span);
+        took(
+            &books,
+            left.iter().map(|&(key, value, _)| (key, value)),
+            span,
+        );
         assert_eq!(map.len(), 0, "the map is empty");
     }
     drop(stream);
-    let last = books.judge(&world);
+    let last = books.judge(&world).last;
     // The clock may just have come to what the close has taken out.
     let last = if has_rest { Duration::MAX } else { last };
     assert_eq!(world.timer.metrics().pending, 0, "nothing is armed");
@@ -196,12 +179,14 @@ fn consume(
         };
         let deadline = expired.deadline.duration_since(origin);
         let value = expired.value;
-        let is_closed = books.closed.any(|closed| closed.is_before(&span));
-        assert!(!is_closed, "{value} came out of a closed map: {span:?}");
+        books.assert_open(value, &span);
         let due = Moment::of(deadline);
-        let out = Act::End(Outcome::Out { due, number });
-        books.note_of(expired.key, value, out, true, span);
-        books.popped.push(Popped { deadline, woken });
+        let ready = Ready {
+            outcome: Outcome::Out { due, number },
+            span,
+            woken,
+        };
+        books.note_end(expired.key, value, ready);
         // Nobody may wait for it any more.
         let _ = tells.send(());
         if let Some(map) = map.upgrade().filter(|_| one_in(6)) {
@@ -217,7 +202,7 @@ fn consume(
 fn act(place: &Place, map: &Map, books: &Books, first: Value, calls: u64) {
     for number in 0..calls {
         place.rest();
-        let key = below(KEYS) as Key;
+        let key = below(KEYS.into()) as Key;
         match below(18) {
             0 | 1 => touch_or_insert(map, books, first + number),
             2..5 => insert(map, books, first + number),
@@ -227,12 +212,12 @@ fn act(place: &Place, map: &Map, books: &Books, first: Value, calls: u64) {
                     true => map.touch(&key, delay, |_| ()).is_some(),
                     false => map.reset(&key, delay),
                 });
-                books.note(Some(key), Act::Set(Due::After(delay)), is_there, span);
+                books.note(Some(key), Act::Set(after(delay)), is_there, span);
             }
             9 | 10 => {
                 let (removed, span) = Span::of(|| map.remove(&key));
                 books.note(Some(key), Act::Find, removed.is_some(), span);
-                books.took(removed.map(|value| (key, value)), span);
+                took(books, removed.map(|value| (key, value)), span);
             }
             11 | 12 => {
                 let (is_there, span) = Span::of(|| map.expire(&key));
@@ -246,9 +231,13 @@ fn act(place: &Place, map: &Map, books: &Books, first: Value, calls: u64) {
                 let closes = one_in(3);
                 let (left, span) = Span::of(|| if closes { map.close() } else { map.drain() });
                 if closes {
-                    books.closed.push(span);
+                    books.note_close(span);
                 }
-                books.took(left.iter().map(|&(key, value, _)| (key, value)), span);
+                took(
+                    books,
+                    left.iter().map(|&(key, value, _)| (key, value)),
+                    span,
+                );
             }
             15 | 16 => {
                 let (is_pending, span) = Span::of(|| map.update(&key, |_| ()).is_some());
@@ -265,14 +254,14 @@ fn act(place: &Place, map: &Map, books: &Books, first: Value, calls: u64) {
                         keeps
                     });
                 });
-                books.took(out, span);
+                took(books, out, span);
             }
         }
     }
 }
 
 fn insert(map: &Map, books: &Books, value: Value) {
-    let (key, delay) = (below(KEYS) as Key, delay());
+    let (key, delay) = (below(KEYS.into()) as Key, delay());
     let if_absent = one_in(4);
     let (inserted, span) = Span::of(|| {
         if if_absent {
@@ -281,17 +270,16 @@ fn insert(map: &Map, books: &Books, value: Value) {
             map.insert(key, value, delay).map_err(Into::into)
         }
     });
-    let is_closed = books.closed.any(|closed| closed.is_before(&span));
-    let begin = Act::Begin(Due::After(delay));
+    let begin = Act::Begin(after(delay));
     match inserted {
         Err(InsertIfAbsentError::Occupied(own)) => {
             assert_eq!(own, (key, value));
             books.note(Some(key), Act::Find, true, span);
         }
         Ok(older) => {
-            assert!(!is_closed, "{value} went into a closed map: {span:?}");
+            books.assert_open(value, &span);
             books.note_of(key, value, begin, !if_absent, span);
-            books.took(older.map(|older| (key, older)), span);
+            took(books, older.map(|older| (key, older)), span);
         }
         Err(refused) => assert_eq!(refused.into_inner(), (key, value)),
     }
@@ -299,23 +287,22 @@ fn insert(map: &Map, books: &Books, value: Value) {
 
 /// Each use of a key meets a value: one that is pending, or a new one.
 fn touch_or_insert(map: &Map, books: &Books, value: Value) {
-    let (key, delay) = (below(KEYS) as Key, delay());
+    let (key, delay) = (below(KEYS.into()) as Key, delay());
     let use_it = |value: &mut Value| *value;
     let (used, span) = Span::of(|| map.touch_or_insert_with(key, delay, || value, use_it));
-    let is_closed = books.closed.any(|closed| closed.is_before(&span));
-    let due = Due::After(delay);
+    let due = after(delay);
     match used {
         Ok((other, replaced)) if other != value => {
             assert_eq!(replaced, None, "{value} was not made");
             books.note_of(key, other, Act::Set(due), true, span);
         }
         Ok((_, replaced)) => {
-            assert!(!is_closed, "{value} went into a closed map: {span:?}");
+            books.assert_open(value, &span);
             books.note_of(key, value, Act::Begin(due), replaced.is_some(), span);
             if let Some(older) = replaced {
                 books.note_of(key, older, Act::Look, false, span);
             }
-            books.took(replaced.map(|older| (key, older)), span);
+            took(books, replaced.map(|older| (key, older)), span);
         }
         Err(refused) => {
             assert_eq!(refused.into_inner(), key);
@@ -324,59 +311,9 @@ fn touch_or_insert(map: &Map, books: &Books, value: Value) {
     }
 }
 
-impl Books {
-    fn note(&self, key: Option<Key>, act: Act<Moment>, answer: bool, span: Span) {
-        self.calls.push((key, event(act, 0, answer, span)));
-    }
-
-    fn note_of(&self, key: Key, value: Value, act: Act<Moment>, answer: bool, span: Span) {
-        self.calls
-            .push((Some(key), event(act, value, answer, span)));
-    }
-
-    /// Values that a call gave back.
-    fn took(&self, values: impl IntoIterator<Item = (Key, Value)>, span: Span) {
-        for (key, value) in values {
-            self.note_of(key, value, Act::End(Outcome::Taken), true, span);
-        }
-    }
-
-    /// Gives the last moment at which something was called or due.
-    fn judge(&self, world: &World) -> Duration {
-        let (calls, popped) = (self.calls.take(), self.popped.take());
-        let mut by_key = BTreeMap::<Key, Vec<Event<Moment>>>::new();
-        for (key, event) in &calls {
-            let keys = key.map_or(0..KEYS as Key, |key| key..key + 1);
-            let is_vague = key.is_none();
-            for key in keys {
-                let event = Event { is_vague, ..*event };
-                by_key.entry(key).or_default().push(event);
-            }
-        }
-        for mut events in by_key.into_values() {
-            judge(&mut events, Rules::Value, None, |kind, text| {
-                panic!("{kind}: {text}: {calls:#?}")
-            });
-        }
-        let ended = calls.iter().map(|(_, event)| event.call.after.at);
-        let over = ended.fold(last_held_up(), Duration::max);
-        for popped in &popped {
-            if let (true, Some((since, woken))) = (world.is_punctual, popped.woken) {
-                let in_time = over.max(since).max(popped.deadline) + 2 * MS;
-                assert!(woken <= in_time, "late: {popped:#?}, {calls:#?}");
-            }
-        }
-        let dues = popped.iter().map(|popped| popped.deadline);
-        dues.fold(over, Duration::max)
-    }
-}
-
-fn event(act: Act<Moment>, life: u64, answer: bool, span: Span) -> Event<Moment> {
-    Event {
-        call: span.call(),
-        act,
-        life,
-        answer,
-        is_vague: false,
+/// Values that a call gave back.
+fn took(books: &Books, values: impl IntoIterator<Item = (Key, Value)>, span: Span) {
+    for (key, value) in values {
+        books.note_of(key, value, Act::End(Outcome::Taken), true, span);
     }
 }

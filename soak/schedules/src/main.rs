@@ -68,10 +68,10 @@
 //! | a sleep that is reset to later gives its timer no word | `sleep` |
 //! | the turn links no timer again whose word is due later | `deadline`, `sleep` |
 
+mod books;
 mod deadline;
 mod deadline_map;
 mod delay_map;
-mod due;
 mod record;
 mod restart;
 mod sleep;

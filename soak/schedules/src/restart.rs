@@ -4,10 +4,11 @@
 //! Judged: each restart comes to an end. It expires when its timeout has passed, and not before, or
 //! is told that the runtime has ended, and then each later one is told so too.
 
+use tickwheel_soak_model::Outcome;
 use under_std::time::passed;
 
 use crate::record::{Span, last_held_up};
-use crate::wait::{Outcome, await_all};
+use crate::wait::await_all;
 use crate::world::{World, below, delay};
 
 pub fn run() {
@@ -31,14 +32,14 @@ pub fn run() {
             let (awaited, (), ready) = await_all(vec![(deadline, ())]).remove(0);
             deadline = awaited;
             match ready.outcome {
-                Outcome::Expired => {
+                Outcome::Elapsed => {
                     assert!(!has_ended, "it expired on a runtime that had ended");
                     assert!(
                         ready.span.ended >= made.began + timeout,
                         "early: {made:?} {ready:?}"
                     );
                 }
-                Outcome::ShutDown => {
+                Outcome::Shutdown => {
                     assert!(ends_early, "the runtime goes on: {ready:?}");
                     has_ended = true;
                 }

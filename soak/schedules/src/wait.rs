@@ -7,23 +7,14 @@ use std::time::Duration;
 
 use shuttle::future::block_on;
 use tickwheel::error::Cancelled;
+use tickwheel_soak_model::Outcome;
 
-use crate::record::{Noting, Span};
-
-/// What a deadline came to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    Expired,
-    Cancelled,
-    Replaced,
-    Drained,
-    ShutDown,
-}
+use crate::record::{Moment, Noting, Span};
 
 /// How a deadline was ready.
 #[derive(Clone, Copy, Debug)]
 pub struct Ready {
-    pub outcome: Outcome,
+    pub outcome: Outcome<Moment>,
     /// The poll that found it ready.
     pub span: Span,
     /// Since when the task had waited, and when it was woken.
@@ -51,15 +42,12 @@ where
                 (Poll::Ready(result), span) => {
                     let outcome = outcome(result);
                     let woken = waits_since.zip(woken);
-                    ready.push((
-                        deadline,
-                        of,
-                        Ready {
-                            outcome,
-                            span,
-                            woken,
-                        },
-                    ));
+                    let is_ready = Ready {
+                        outcome,
+                        span,
+                        woken,
+                    };
+                    ready.push((deadline, of, is_ready));
                 }
                 (Poll::Pending, span) => left.push((deadline, of, Some(span.ended))),
             }
@@ -73,12 +61,12 @@ where
     ready
 }
 
-fn outcome(result: Result<(), Cancelled>) -> Outcome {
+fn outcome(result: Result<(), Cancelled>) -> Outcome<Moment> {
     match result {
-        Ok(()) => Outcome::Expired,
+        Ok(()) => Outcome::Elapsed,
         Err(cancelled) if cancelled.is_replaced() => Outcome::Replaced,
         Err(cancelled) if cancelled.is_drained() => Outcome::Drained,
-        Err(cancelled) if cancelled.is_shutdown() => Outcome::ShutDown,
+        Err(cancelled) if cancelled.is_shutdown() => Outcome::Shutdown,
         Err(_) => Outcome::Cancelled,
     }
 }

@@ -1,0 +1,161 @@
+//! The calls of a schedule, by the keys that they were made on, and who was woken. The model that
+//! the soak has judges them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tickwheel::{Instant, ResetHandle};
+use tickwheel_soak_model::{self as model, Event, Judged, Outcome, Rules, judge, latest_due};
+use under_std::time::passed;
+
+use crate::record::{Moment, Record, Span, last_held_up};
+use crate::wait::Ready;
+use crate::world::{MS, World, grace};
+
+pub type Key = u8;
+pub type Act = model::Act<Moment>;
+
+/// A lone deadline is under this key.
+pub const LONE: Key = 0;
+
+pub fn after(delay: Duration) -> model::Due<Moment> {
+    model::Due::After(delay)
+}
+
+/// Makes a call on a handle.
+pub fn call(handle: &ResetHandle, act: Act, origin: Instant) -> bool {
+    match act {
+        Act::Reset => handle.reset(),
+        Act::ResetFrom(since) => handle.reset_from(origin + since.at),
+        Act::Set(model::Due::After(delay)) => handle.reset_after(delay),
+        Act::Extend(by) => handle.extend(by),
+        Act::SetTimeout(timeout) => handle.set_timeout(timeout),
+        Act::Expire => handle.expire(),
+        Act::Cancel => handle.cancel(),
+        _ => handle.is_pending(),
+    }
+}
+
+#[derive(Clone)]
+pub struct Books {
+    keys: Key,
+    rules: Rules,
+    /// One without a key was on all of them.
+    calls: Record<(Option<Key>, Event<Moment>)>,
+    /// The lives whose ends were seen.
+    ends: Record<(u64, Ready)>,
+    /// The calls that have closed the map.
+    closed: Record<Span>,
+}
+
+/// What all of it comes to.
+pub struct Judgement {
+    /// The last moment at which something was called or due.
+    pub last: Duration,
+    pub lives: Vec<Judged<Moment>>,
+    pub calls: Vec<(Option<Key>, Event<Moment>)>,
+}
+
+impl Books {
+    pub fn new(rules: Rules, keys: Key) -> Books {
+        Books {
+            keys,
+            rules,
+            calls: Record::new(),
+            ends: Record::new(),
+            closed: Record::new(),
+        }
+    }
+
+    /// Notes a call on whichever life is under the key.
+    pub fn note(&self, key: Option<Key>, act: Act, answer: bool, span: Span) {
+        self.calls.push((key, event(act, 0, answer, span)));
+    }
+
+    pub fn note_of(&self, key: Key, life: u64, act: Act, answer: bool, span: Span) {
+        self.calls.push((Some(key), event(act, life, answer, span)));
+    }
+
+    /// Notes the end of a life that a task has waited for.
+    pub fn note_end(&self, key: Key, life: u64, ready: Ready) {
+        self.note_of(key, life, Act::End(ready.outcome), true, ready.span);
+        self.ends.push((life, ready));
+    }
+
+    pub fn note_close(&self, span: Span) {
+        self.closed.push(span);
+    }
+
+    /// Nothing goes into a map that is closed, and nothing comes out.
+    pub fn assert_open(&self, life: u64, span: &Span) {
+        let is_closed = self.closed.any(|closed| closed.is_before(span));
+        assert!(!is_closed, "{life} in a closed map: {span:?}");
+    }
+
+    pub fn count(&self, is_it: fn(&Act) -> bool) -> usize {
+        self.calls.count(|(_, event)| is_it(&event.act))
+    }
+
+    pub fn judge(&self, world: &World) -> Judgement {
+        let (calls, ends) = (self.calls.take(), self.ends.take());
+        let mut by_key = BTreeMap::<Key, Vec<Event<Moment>>>::new();
+        for (key, event) in &calls {
+            let is_vague = key.is_none();
+            for key in key.map_or(0..self.keys, |key| key..key + 1) {
+                let event = Event { is_vague, ..*event };
+                by_key.entry(key).or_default().push(event);
+            }
+        }
+        // The runtime may have ended at any moment.
+        let told = world.ends_early.then_some(Moment::of(Duration::ZERO));
+        let told = told.filter(|_| self.rules == Rules::Deadline);
+        let mut lives = Vec::new();
+        for mut events in by_key.into_values() {
+            lives.extend(judge(&mut events, self.rules, told, |kind, text| {
+                panic!("{kind}: {text}: {calls:#?}")
+            }));
+        }
+        // A deadline that was awaited keeps no clock busy after its end.
+        let is_call = |event: &&Event<Moment>| {
+            let is_end = matches!(event.act, Act::End(_) | Act::Take);
+            let is_awaited = || ends.iter().any(|(life, _)| *life == event.life);
+            self.rules == Rules::Value || !(is_end && is_awaited())
+        };
+        let called = calls.iter().map(|(_, event)| event).filter(is_call);
+        let called = called.map(|event| event.call.after.at);
+        let over = called.fold(last_held_up(), Duration::max);
+        // Only a deadline may live on after a stall.
+        let grace = |now| match self.rules {
+            Rules::Deadline => grace(now),
+            Rules::Value => Duration::ZERO,
+        };
+        let mut last = over;
+        for life in &lives {
+            let (due, slack) = match life.outcome {
+                Some(Outcome::Out { due, .. }) => (due.at, 2 * MS),
+                Some(Outcome::Elapsed) if !life.is_expired_by_call => {
+                    (latest_due(&life.moves, MS).at, 4 * MS)
+                }
+                _ => continue,
+            };
+            last = last.max(over.max(due) + grace(passed()));
+            let end = ends.iter().find(|(number, _)| *number == life.life);
+            let woken = end.and_then(|(_, ready)| ready.woken);
+            if let (true, Some((since, woken))) = (world.is_punctual, woken) {
+                let in_time = over.max(since).max(due) + slack + grace(woken);
+                assert!(woken <= in_time, "late: {end:#?}, due {due:?}: {calls:#?}");
+            }
+        }
+        Judgement { last, lives, calls }
+    }
+}
+
+fn event(act: Act, life: u64, answer: bool, span: Span) -> Event<Moment> {
+    Event {
+        call: span.call(),
+        act,
+        life,
+        answer,
+        is_vague: false,
+    }
+}
