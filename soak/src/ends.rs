@@ -1,23 +1,35 @@
 //! Runtimes that end while somebody waits from elsewhere, on timers that are in use or have armed
-//! nothing yet.
+//! nothing yet. The waits begin before the end, while it drops the tasks, or later. The tasks of
+//! the runtime are busy with timers meanwhile.
+//!
+//! Judged: each wait is told, in the crate's own words, and no task of the runtime is.
 
 use std::future::pending;
-use std::sync::Arc;
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+use std::sync::{Arc, mpsc};
 use std::thread;
 
 use futures::FutureExt;
+use futures::channel::oneshot;
+use futures::future::{Either, Shared, select};
 use tickwheel::{DeadlineMap, DelayMap, Timer};
 use tokio::time::{Duration, Instant};
 
 use crate::actors::deadline::outcome;
+use crate::actors::yield_now;
+use crate::faults::spin;
 use crate::finding::Kind;
 use crate::life::Outcome;
 use crate::program::{Clock, Faults, Program, Setting};
 use crate::random;
 use crate::wait::Wait;
-use crate::world::{Flavour, Place};
+use crate::world::{Flavour, Place, catch, message_of};
 
 const FAR: Duration = Duration::from_secs(3600);
+
+/// When a wait begins: at once, or when the sender has gone and this has passed.
+type Begin = Option<(Shared<oneshot::Receiver<()>>, Duration)>;
 
 /// Runs a program. `false` if it hangs.
 pub fn run(setting: Setting) -> bool {
@@ -37,26 +49,80 @@ pub fn run(setting: Setting) -> bool {
         Duration::ZERO,
         |_| Vec::new(),
     );
+    let handle = &program.runtimes[0].handle;
     let is_used = random.bool();
-    for _ in 0..random.u8(1..4) {
-        let place = Place::elsewhere(&mut random);
-        program.start(place, wait(program.clone(), is_used, random.fork()));
+    let tasks = match is_used {
+        true => *random.choice(&[1, 10, 100, 1_000]).unwrap(),
+        false => 0,
+    };
+    let micros = *random.choice(&[0, 20, 200]).unwrap();
+    for _ in 0..tasks {
+        handle.spawn(task(program.clone(), Duration::from_micros(micros)));
     }
-    if is_used {
-        let timer = program.runtimes[0].own_timer();
-        program.start(Place::Task(0), async move {
-            loop {
-                timer.sleep(Duration::from_micros(300)).await;
-            }
-        });
+    let (sender, ends) = oneshot::channel();
+    let ends = ends.shared();
+    let (begins, begun) = mpsc::channel();
+    let waits = random.u8(1..8);
+    for _ in 0..waits {
+        let delay = Duration::from_micros(random.u64(..150) * random.u64(..20));
+        let begin = random.bool().then(|| (ends.clone(), delay));
+        let wait = wait(program.clone(), is_used, begin, random.fork());
+        let begins = begins.clone();
+        let actor = async move {
+            let _ = begins.send(());
+            wait.await;
+        };
+        program.start(Place::elsewhere(&mut random), actor);
     }
+    // An actor that has not begun would be dropped with the runtime, or would block its worker when
+    // tokio hands that over no more.
+    begun.iter().take(waits.into()).for_each(drop);
+    let is_during = random.bool();
+    let later = match is_during {
+        true => {
+            handle.spawn(async move {
+                let _sender = sender;
+                pending::<()>().await;
+            });
+            None
+        }
+        false => Some(sender),
+    };
     thread::sleep(Duration::from_micros(random.u64(..4_000)));
     program.runtimes[0].end(random::end(&mut random));
+    drop(later);
     random::finish(&program)
 }
 
+/// A task that arms and disarms timers without an end, and computes in between.
+async fn task(program: Arc<Program>, computes: Duration) {
+    let round = async || {
+        let _ = tickwheel::timeout(FAR, yield_now()).await;
+        let mut beat = tickwheel::interval_at(Instant::now() + FAR, FAR);
+        select(pin!(beat.tick()), pin!(yield_now())).await;
+        let deadline = Timer::current().deadline(FAR);
+        matches!(select(deadline, pin!(yield_now())).await, Either::Right(_))
+    };
+    loop {
+        let told = match AssertUnwindSafe(round()).catch_unwind().await {
+            Ok(true) => {
+                spin(computes);
+                continue;
+            }
+            Ok(false) => "its deadline has ended".to_owned(),
+            Err(panic) => message_of(&*panic),
+        };
+        let text = format!("a task of the runtime is told of the end: {told}");
+        return program.accuse(Kind::WrongAnswer, &text);
+    }
+}
+
 /// Waits for what never comes, on a timer of its own or on the runtime's.
-async fn wait(program: Arc<Program>, is_used: bool, mut random: fastrand::Rng) {
+async fn wait(program: Arc<Program>, is_used: bool, begin: Begin, mut random: fastrand::Rng) {
+    if let Some((ends, delay)) = begin {
+        let _ = ends.await;
+        thread::sleep(delay);
+    }
     let hosted = &program.runtimes[0];
     let timer = match is_used && random.bool() {
         true => hosted.own_timer(),
@@ -122,7 +188,18 @@ async fn wait(program: Arc<Program>, is_used: bool, mut random: fastrand::Rng) {
         tick: Duration::from_millis(1),
         runtime: Some(0),
     };
-    if let Some(Outcome::Elapsed) = program.wait(&mut random, &clock, wait, waiting).await {
-        program.accuse(Kind::Early, &format!("{what} has elapsed"));
+    let judged = program.clone();
+    let ended = catch(async move {
+        if let Some(Outcome::Elapsed) = judged.wait(&mut random, &clock, wait, waiting).await {
+            judged.accuse(Kind::Early, &format!("{what} has elapsed"));
+        }
+    });
+    // A panic of tokio's own does not say so.
+    if let Some(message) = ended
+        .await
+        .err()
+        .filter(|message| !message.contains("has shut down"))
+    {
+        program.accuse(Kind::Panic, &format!("{what}: {message}"));
     }
 }

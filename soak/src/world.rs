@@ -242,13 +242,16 @@ impl Place {
         }
     }
 
-    /// A place with a thread of its own, which no runtime's end takes away.
+    /// A place that is no task of a runtime that ends.
     pub fn elsewhere(random: &mut fastrand::Rng) -> Place {
-        if random.u8(..4) == 0 {
-            Place::Local
-        } else {
-            Place::Plain
-        }
+        let places = [
+            Place::OnWorker(0),
+            Place::Blocking(0),
+            Place::Entered(0),
+            Place::Plain,
+            Place::Local,
+        ];
+        *random.choice(&places).unwrap()
     }
 
     /// Starts an actor. It must not panic.

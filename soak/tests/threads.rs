@@ -28,28 +28,39 @@ fn first_seed() -> u64 {
     }
 }
 
-#[test]
-fn random_programs_on_threads_do_nothing_impossible() {
+/// Runs programs that give `false` if they hang.
+fn run_for(length: Duration, run: impl Fn(Setting) -> bool) {
     faults::quiet_panics();
     let (findings, totals) = (Arc::new(Findings::default()), Arc::new(Totals::default()));
     let start = Instant::now();
     for seed in first_seed().. {
-        let (name, cast) = CASTS[seed as usize % CASTS.len()];
-        let setting = |name| Setting {
-            name,
+        let has_ended = run(Setting {
+            name: "ends",
             seed,
             findings: findings.clone(),
             totals: totals.clone(),
             may_disturb: false,
-        };
-        let has_ended = ends::run(setting("ends")) && random::run(cast, setting(name));
+        });
         assert!(
             has_ended && findings.is_empty(),
             "{findings}\nThe same program again: \
              ORACLE_SEED={seed} cargo test -p tickwheel-soak --test threads"
         );
-        if start.elapsed() > LENGTH {
+        if start.elapsed() > length {
             return;
         }
     }
+}
+
+#[test]
+fn random_programs_on_threads_do_nothing_impossible() {
+    run_for(LENGTH, |setting| {
+        let (name, cast) = CASTS[setting.seed as usize % CASTS.len()];
+        random::run(cast, Setting { name, ..setting })
+    });
+}
+
+#[test]
+fn those_elsewhere_alone_are_told_of_a_shutdown() {
+    run_for(LENGTH / 2, ends::run);
 }

@@ -4,7 +4,6 @@
 mod abort;
 mod adapters;
 mod after;
-mod elsewhere;
 mod hook;
 mod odd_places;
 #[cfg(feature = "test-util")]
@@ -13,12 +12,10 @@ mod tasks;
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
-use std::pin::Pin;
 use std::sync::{Once, mpsc};
 use std::task::Poll;
 use std::thread;
 
-use futures::FutureExt;
 use tickwheel::error::Cancelled;
 use tickwheel::{Deadline, Duration, Sleep, Timer};
 
@@ -135,37 +132,5 @@ impl<F: FnOnce()> Drop for OnDrop<F> {
         if let Some(action) = self.0.take() {
             action();
         }
-    }
-}
-
-/// How a wait ended.
-#[derive(Debug)]
-enum End {
-    Elapsed,
-    Cancelled { by_shutdown: bool },
-    Panicked(String),
-}
-
-impl End {
-    fn of(deadline: Result<(), Cancelled>) -> End {
-        deadline.map_or_else(
-            |cancelled| End::Cancelled {
-                by_shutdown: cancelled.is_shutdown(),
-            },
-            |()| End::Elapsed,
-        )
-    }
-}
-
-type Waiting = Pin<Box<dyn Future<Output = End> + Send>>;
-
-/// How a wait ends, where a panic is an end too.
-async fn end_of(waiting: Waiting) -> End {
-    match AssertUnwindSafe(waiting).catch_unwind().await {
-        Ok(end) => end,
-        Err(payload) => End::Panicked(match payload.downcast::<String>() {
-            Ok(message) => *message,
-            Err(payload) => payload.downcast_ref::<&str>().unwrap().to_string(),
-        }),
     }
 }

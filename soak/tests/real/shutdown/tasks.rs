@@ -2,49 +2,16 @@
 //! tokio's timers.
 
 use std::future::pending;
-use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, mpsc};
 use std::task::Poll;
 
-use futures::future::{Either, select};
-use tickwheel::{Duration, Instant, Timer};
+use tickwheel::Timer;
 use tokio::runtime::Runtime;
 use tokio::task::yield_now;
 
-use super::{Armed, End, LastLook, MINUTE, OnDrop, Seen, bounded, end_of, outcome_of_poll};
+use super::{Armed, LastLook, OnDrop, Seen, bounded, outcome_of_poll};
 use crate::common::{HOUR, MS, current_thread, multi_thread};
-
-/// What the tasks of a runtime saw of its end: nothing.
-pub(crate) type Told = Arc<Mutex<Vec<End>>>;
-
-/// A task that arms and disarms timers without an end, and computes in between.
-pub(crate) async fn busy_on_tickwheel(micros: u64, told: Told) {
-    let round = async || {
-        let _ = tickwheel::timeout(MINUTE, yield_now()).await;
-        let mut beat = tickwheel::interval_at(Instant::now() + MINUTE, MINUTE);
-        select(pin!(beat.tick()), pin!(yield_now())).await;
-        let deadline = Timer::current().deadline(MINUTE);
-        match select(deadline, pin!(yield_now())).await {
-            Either::Left((ended, _)) => End::of(ended),
-            Either::Right(_) => End::Elapsed,
-        }
-    };
-    loop {
-        match end_of(Box::pin(round())).await {
-            End::Elapsed => compute(Duration::from_micros(micros)),
-            end => return told.lock().unwrap().push(end),
-        }
-    }
-}
-
-/// Does not yield its worker for that time.
-fn compute(time: Duration) {
-    let begin = std::time::Instant::now();
-    while begin.elapsed() < time {
-        std::hint::spin_loop();
-    }
-}
 
 #[test]
 fn a_task_dropped_by_the_shutdown_finds_timers_pending() {
