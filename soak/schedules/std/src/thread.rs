@@ -28,16 +28,4 @@ impl Builder {
     {
         self.0.spawn(f)
     }
-
-    pub fn spawn_scoped<'scope, F, T>(
-        self,
-        scope: &'scope Scope<'scope, '_>,
-        f: F,
-    ) -> io::Result<ScopedJoinHandle<'scope, T>>
-    where
-        F: FnOnce() -> T + Send + 'scope,
-        T: Send + 'scope,
-    {
-        Ok(scope.spawn(f))
-    }
 }

@@ -3,7 +3,7 @@
 //! so time may pass right before it.
 
 use std::cell::Cell;
-use std::ops::{Add, AddAssign, Sub, SubAssign};
+use std::ops::{Add, Sub};
 
 pub use std::time::*;
 
@@ -114,17 +114,5 @@ impl Sub for Instant {
 
     fn sub(self, earlier: Instant) -> Duration {
         self.duration_since(earlier)
-    }
-}
-
-impl AddAssign<Duration> for Instant {
-    fn add_assign(&mut self, duration: Duration) {
-        *self = *self + duration;
-    }
-}
-
-impl SubAssign<Duration> for Instant {
-    fn sub_assign(&mut self, duration: Duration) {
-        *self = *self - duration;
     }
 }

@@ -64,7 +64,7 @@ impl Runtime {
             id,
             kind,
             workers,
-            time: TimeDriver::new(start(kind)),
+            time: TimeDriver::new(now_of(kind)),
             tasks: Mutex::default(),
             are_tasks_dropped: AtomicBool::new(false),
         })))
@@ -148,10 +148,8 @@ impl Handle {
     }
 
     pub fn metrics(&self) -> RuntimeMetrics {
-        let alive = |task: &&Arc<Task>| !task.is_finished();
         RuntimeMetrics {
             workers: self.0.workers,
-            alive: self.0.tasks.lock().unwrap().iter().filter(alive).count(),
         }
     }
 
@@ -181,10 +179,6 @@ impl Handle {
     pub(crate) fn now(&self) -> Instant {
         now_of(self.0.kind)
     }
-}
-
-fn start(kind: Kind) -> Instant {
-    now_of(kind)
 }
 
 fn now_of(kind: Kind) -> Instant {
@@ -218,16 +212,11 @@ impl Drop for EnterGuard<'_> {
 #[derive(Clone, Copy, Debug)]
 pub struct RuntimeMetrics {
     workers: usize,
-    alive: usize,
 }
 
 impl RuntimeMetrics {
     pub fn num_workers(&self) -> usize {
         self.workers
-    }
-
-    pub fn num_alive_tasks(&self) -> usize {
-        self.alive
     }
 }
 
@@ -235,10 +224,6 @@ impl RuntimeMetrics {
 pub struct TryCurrentError(());
 
 impl TryCurrentError {
-    pub fn is_missing_context(&self) -> bool {
-        true
-    }
-
     pub fn is_thread_local_destroyed(&self) -> bool {
         false
     }

@@ -1,6 +1,6 @@
 //! An instant of the clock of the runtime in whose context it is read.
 
-use std::ops::{Add, AddAssign, Sub, SubAssign};
+use std::ops::{Add, Sub};
 use std::time::Duration;
 
 use crate::runtime::Handle;
@@ -70,17 +70,5 @@ impl Sub for Instant {
 
     fn sub(self, earlier: Instant) -> Duration {
         self.duration_since(earlier)
-    }
-}
-
-impl AddAssign<Duration> for Instant {
-    fn add_assign(&mut self, duration: Duration) {
-        *self = *self + duration;
-    }
-}
-
-impl SubAssign<Duration> for Instant {
-    fn sub_assign(&mut self, duration: Duration) {
-        *self = *self - duration;
     }
 }
