@@ -2,10 +2,9 @@
 //! that panic are the matter of the oracle.
 
 use std::pin::Pin;
-use std::process::{Child, Command};
+use std::process::Command;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
-use std::thread;
 
 use crate::world::message_of;
 use futures::task::AtomicWaker;
@@ -101,47 +100,9 @@ pub fn burn_budget() {
     }
 }
 
-/// Another process that is ended with this.
-pub struct Beside(Vec<Child>);
-
-impl Beside {
-    /// Stops this whole process for a while.
-    pub fn stop(length: Duration) -> Beside {
-        let (pid, seconds) = (std::process::id(), length.as_secs_f64());
-        Beside::shell(
-            &format!("kill -STOP {pid}; sleep {seconds}; kill -CONT {pid}"),
-            1,
-        )
-    }
-
-    /// Keeps all cores busy.
-    pub fn busy() -> Beside {
-        let cores = thread::available_parallelism().map_or(2, usize::from);
-        let (pid, some) = (
-            std::process::id(),
-            "i=0; while [ $i -lt 99999 ]; do i=$((i+1)); done",
-        );
-        Beside::shell(&format!("while kill -0 {pid}; do {some}; done"), cores)
-    }
-
-    fn shell(command: &str, count: usize) -> Beside {
-        let start = || Command::new("sh").args(["-c", command]).spawn();
-        Beside((0..count).filter_map(|_| start().ok()).collect())
-    }
-
-    /// Waits for the end of it.
-    pub fn join(mut self) {
-        for mut child in self.0.drain(..) {
-            let _ = child.wait();
-        }
-    }
-}
-
-impl Drop for Beside {
-    fn drop(&mut self) {
-        for child in &mut self.0 {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
+/// Stops this whole process for a while.
+pub fn stop(length: Duration) {
+    let (pid, seconds) = (std::process::id(), length.as_secs_f64());
+    let command = format!("kill -STOP {pid}; sleep {seconds}; kill -CONT {pid}");
+    let _ = Command::new("sh").args(["-c", &command]).status();
 }

@@ -1,11 +1,11 @@
 //! Random histories of timers as users hold them: a `select!` with a pinned sleep that messages
-//! reset, a timeout, an interval, a deadline that another task resets, a map. They are polled,
-//! moved to other tasks, polled by another waker, reset to later and earlier, and dropped, on a
-//! runtime whose workers are blocked now and then and which ends while some are pending. Some
-//! sleeps are held by tasks that poll them rarely, as `idioms` says.
+//! reset, a timeout, an interval. They are polled, moved to other tasks, polled by another waker,
+//! reset to later and earlier, and dropped, on a runtime whose workers are blocked now and then and
+//! which ends while some are pending. Some sleeps are held by tasks that poll them rarely, as
+//! `idioms` says.
 //!
-//! Each history with a like among tokio's timers runs on those too, with the same seed, in the same
-//! runtime and at the same time. So nothing is early by the clock, none is lost, and ours are as
+//! Each history runs on tokio's timers too, with the same seed, in the same runtime and at the same
+//! time. So nothing is early by the clock, none is lost, and ours are as
 //! late as tokio's. A sleep wakes its task once for each of its deadlines that passes, and never
 //! before it. How late they are says something only beside tokio's, and only if it is worse
 //! in each of three tries.
@@ -15,7 +15,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
 
-use tickwheel::{DeadlineMap, DelayMap, Timer};
+use tickwheel::Timer;
 use tokio::time::{Duration, Instant};
 
 use crate::faults::spin;
@@ -94,10 +94,6 @@ fn attempt(
         let ours = history::<tickwheel::Sleep>(Whose::Ours, book.clone(), fork.clone());
         let tokios = history::<tokio::time::Sleep>(Whose::Tokios, book.clone(), fork);
         histories.extend([runtime.spawn(ours), runtime.spawn(tokios)]);
-    }
-    for _ in 0..random.usize(..=count / 5) {
-        histories.push(runtime.spawn(deadlines(book.clone(), random.fork())));
-        histories.push(runtime.spawn(values(book.clone(), random.fork())));
     }
     if blocks {
         histories.push(runtime.spawn(block(book.clone(), random.fork())));
@@ -382,73 +378,6 @@ async fn interval(whose: Whose, book: &Book, random: &mut fastrand::Rng) {
                 beat.reset_at(due);
             }
         }
-    }
-}
-
-/// Deadlines, alone and in a map, that another task resets.
-async fn deadlines(book: Book, mut random: fastrand::Rng) {
-    let map = DeadlineMap::new(&Timer::current());
-    while book.is_busy() {
-        let timeout = length(&mut random);
-        let made = Instant::now();
-        let is_keyed = random.bool();
-        let mut keyed = None;
-        let mut lone = None;
-        let handle = if is_keyed {
-            let deadline = map.insert(1, timeout).expect("the map is open");
-            keyed.insert(deadline).handle()
-        } else {
-            lone.insert(Timer::current().deadline(timeout)).handle()
-        };
-        let resets = random.u8(..6);
-        let mut fork = random.fork();
-        let resetting = tokio::spawn(async move {
-            let mut due = made + timeout;
-            for _ in 0..resets {
-                message(&mut fork).await;
-                let before = Instant::now();
-                if handle.reset() {
-                    due = before + timeout;
-                }
-            }
-            due
-        });
-        match (keyed, lone) {
-            (Some(keyed), _) => keyed.await.unwrap(),
-            (_, Some(lone)) => lone.await.unwrap(),
-            _ => unreachable!("there is one"),
-        }
-        let now = Instant::now();
-        // A stall gives it a grace, so how late it is says nothing.
-        let due = resetting.await.unwrap();
-        assert!(now >= due, "a deadline early by {:?}", due - now);
-    }
-}
-
-/// Values of a map, each of which comes out once.
-async fn values(book: Book, mut random: fastrand::Rng) {
-    while book.is_busy() {
-        let (map, mut expirations) = DelayMap::new(&Timer::current());
-        let keys = random.u32(1..20);
-        for key in 0..keys {
-            map.insert(key, (), length(&mut random)).unwrap();
-        }
-        for _ in 0..random.u32(..2 * keys) {
-            let _ = map.reset(&random.u32(..keys), length(&mut random));
-        }
-        let is_closing = tokio::spawn(async move {
-            while !map.is_empty() {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        });
-        let mut seen = vec![false; keys as usize];
-        while let Some(expired) = expirations.recv().await {
-            book.judge(Whose::Ours, "a value", expired.deadline);
-            let was_seen = std::mem::replace(&mut seen[expired.key as usize], true);
-            assert!(!was_seen, "value {} came out twice", expired.key);
-        }
-        assert!(seen.iter().all(|&seen| seen), "a value was lost: {seen:?}");
-        is_closing.await.unwrap();
     }
 }
 

@@ -38,7 +38,6 @@ pub struct Clock {
 pub struct Faults {
     pub wakers: bool,
     pub busy_workers: bool,
-    pub load: bool,
     pub stop: bool,
     pub busy_cores: bool,
     pub budgets: bool,

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::thread;
 
-use tickwheel::{DelayMap, Timer};
-use tokio::time::{Duration, Instant};
+use tickwheel::Timer;
+use tokio::time::Duration;
 
 use crate::actors::{deadline, deadline_map, delay_map, yield_now};
-use crate::faults::{Beside, spin};
+use crate::faults::{spin, stop};
 use crate::finding::Kind;
 use crate::program::{Clock, Faults, Program, Setting};
-use crate::world::{End, Flavour, Hosted, Place, build};
+use crate::world::{End, Flavour, Hosted, Place};
 
 /// Which actors a program has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +76,6 @@ fn faults(random: &mut fastrand::Rng) -> Faults {
     Faults {
         wakers: rare(4),
         busy_workers: rare(6),
-        load: rare(6),
         stop: rare(200),
         busy_cores: rare(40),
         budgets: rare(4),
@@ -158,11 +157,6 @@ fn begin(cast: Cast, program: &Arc<Program>, random: &mut fastrand::Rng) {
 /// The faults of the machine and of other tasks.
 fn trouble(program: &Arc<Program>, random: &mut fastrand::Rng) {
     for at in 0..program.runtimes.len() {
-        if program.faults.load {
-            for _ in 0..2 {
-                program.start(Place::Task(at), load(program.clone()));
-            }
-        }
         if program.faults.busy_workers {
             let length = Duration::from_millis(*random.choice(&[2, 5, 10, 50]).unwrap());
             for _ in 0..random.u8(1..9) {
@@ -170,37 +164,16 @@ fn trouble(program: &Arc<Program>, random: &mut fastrand::Rng) {
             }
         }
     }
-    if random.u8(..40) == 0 {
-        let program_ = program.clone();
-        program.start(Place::Plain, async move { many_runtimes(&program_) });
+    if program.faults.stop {
+        program.start(Place::Plain, async { stop(Duration::from_secs(2)) });
     }
-    if program.faults.stop || program.faults.busy_cores {
-        let program_ = program.clone();
-        program.start(Place::Plain, async move {
-            if program_.faults.stop {
-                Beside::stop(Duration::from_secs(2)).join();
-            } else {
-                let busy = Beside::busy();
-                thread::sleep(program_.until.saturating_duration_since(Instant::now()));
-                drop(busy);
-            }
-        });
-    }
-}
-
-/// Timeouts and resets without a pause, so that the driver ticks.
-async fn load(program: Arc<Program>) {
-    let timer = &program.clocks[0].timer;
-    let deadline = timer.deadline(Duration::from_secs(30));
-    let handle = deadline.handle();
-    while program.is_busy() {
-        for _ in 0..500 {
-            let _ = timer
-                .timeout(Duration::from_secs(30), std::future::ready(()))
-                .await;
-            handle.reset();
+    if program.faults.busy_cores {
+        for _ in 0..thread::available_parallelism().map_or(2, usize::from) {
+            program.start(
+                Place::Plain,
+                busy(program.clone(), Duration::from_millis(10)),
+            );
         }
-        yield_now().await;
     }
 }
 
@@ -209,29 +182,5 @@ async fn busy(program: Arc<Program>, length: Duration) {
     while program.is_busy() {
         spin(length);
         yield_now().await;
-    }
-}
-
-/// Runtimes that come and go, used and never used.
-fn many_runtimes(program: &Program) {
-    for round in 0..1_000 {
-        if !program.is_busy() {
-            return;
-        }
-        let runtime = build(if round % 8 == 0 {
-            Flavour::Multi(1)
-        } else {
-            Flavour::Current
-        });
-        let timer = Timer::builder().build_on(runtime.handle()).unwrap();
-        let (map, mut stream) = DelayMap::new(&timer);
-        if round % 2 == 0 {
-            map.insert(round, (), Duration::from_micros(500)).unwrap();
-            let value = runtime.block_on(stream.recv());
-            if value.is_none() {
-                program.accuse(Kind::ValueLost, "a fresh runtime's map gave no value");
-            }
-        }
-        let _left = timer.deadline(Duration::from_secs(3600));
     }
 }

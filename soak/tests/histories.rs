@@ -2,18 +2,17 @@
 //! seeds begin. And when a task is woken, with both crates' sleeps.
 
 use std::future::{pending, ready};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Wake, Waker};
 
-use futures::future::{FutureExt, join_all};
+use futures::future::join_all;
 use tickwheel::Sleep;
 use tickwheel_soak::{faults, histories};
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Duration, Instant};
 
-use crate::idioms::{AnySleep, Idiom, Message, Tasks, Watched};
+use crate::idioms::{AnySleep, Idiom, Message, Tasks};
 
 #[path = "../../tests/common/idioms.rs"]
 mod idioms;
@@ -75,56 +74,6 @@ fn a_task_is_woken_at_a_new_deadline_however_it_uses_its_sleep() {
     }
 }
 
-#[test]
-fn a_sleep_reset_to_later_is_woken_there_without_a_poll() {
-    wakes_once(false);
-}
-
-#[test]
-fn a_reset_to_later_wakes_once_and_at_the_new_deadline() {
-    wakes_once(true);
-}
-
-/// Resets sleeps until long after their first deadlines. A poll follows each reset, or none.
-fn wakes_once(is_polled: bool) {
-    /// `None` if the machine is too slow.
-    async fn try_it<S: AnySleep>(is_polled: bool) -> Option<()> {
-        let log = Arc::default();
-        let start = Instant::now();
-        let mut sleep = Watched::<S>::new(start + 40 * MS, &log);
-        let mut context = Context::from_waker(Waker::noop());
-        sleep.poll_unpin(&mut context).is_pending().then_some(())?;
-        while start.elapsed() < 80 * MS {
-            tokio::time::sleep(5 * MS).await;
-            let has_passed = sleep.reset(Instant::now() + 40 * MS);
-            let is_ready = is_polled && sleep.poll_unpin(&mut context).is_ready();
-            (!has_passed && !is_ready).then_some(())?;
-        }
-        let last = Instant::now();
-        while log.lock().unwrap().wakes() == 0 {
-            assert!(last.elapsed() < PATIENCE, "it is never woken");
-            tokio::time::sleep(MS).await;
-        }
-        tokio::time::sleep(50 * MS).await;
-        let log = log.lock().unwrap();
-        assert_eq!(
-            (log.fault(), log.wakes(), sleep.is_elapsed()),
-            (None, 1, true)
-        );
-        Some(())
-    }
-    for runtime in runtimes() {
-        let try_both = || {
-            runtime.block_on(async {
-                try_it::<tokio::time::Sleep>(is_polled).await?;
-                try_it::<tickwheel::Sleep>(is_polled).await
-            })
-        };
-        let is_shown = (0..20).any(|_| try_both().is_some());
-        assert!(is_shown, "inconclusive: the machine is too slow");
-    }
-}
-
 /// A loop that sleeps for what is left of a period does not spin if nothing is left.
 #[test]
 fn zero_waits_for_the_next_millisecond_as_tokios_does() {
@@ -151,33 +100,6 @@ fn zero_waits_for_the_next_millisecond_as_tokios_does() {
             paces!(tickwheel::time);
         });
     }
-}
-
-/// One has been armed for less, and the other was never polled.
-#[test]
-fn a_reset_sleep_has_elapsed_once_its_deadline_has_passed() {
-    let workers = one_worker();
-    let elapsed = workers.spawn(async {
-        let hour = Duration::from_secs(3600);
-        let mut armed = tickwheel::sleep(Duration::from_millis(10));
-        // On a busy machine it may be due already.
-        while Pin::new(&mut armed)
-            .poll(&mut Context::from_waker(Waker::noop()))
-            .is_ready()
-        {
-            armed.reset_after(Duration::from_millis(10));
-        }
-        let mut unarmed = tickwheel::sleep(hour);
-        armed.reset_after(hour);
-        unarmed.reset_after(hour);
-        assert!(!armed.is_elapsed() && !unarmed.is_elapsed());
-        armed.reset_after(Duration::from_millis(30));
-        unarmed.reset_after(Duration::from_millis(30));
-        let last = unarmed.deadline();
-        tokio::time::sleep_until(last + Duration::from_millis(30)).await;
-        (armed.is_elapsed(), unarmed.is_elapsed())
-    });
-    assert_eq!(workers.block_on(elapsed).unwrap(), (true, true));
 }
 
 fn one_worker() -> Runtime {

@@ -63,9 +63,9 @@ pub fn random_call(random: &mut fastrand::Rng, lengths: Lengths, latest: &Latest
     }
 }
 
-/// Makes a call on a handle and keeps it.
-pub fn call(record: &mut Record, subject: Subject, handle: &ResetHandle, act: Act, variant: bool) {
-    let answer = timed(|| match act {
+/// Makes a call on a handle.
+pub fn call(handle: &ResetHandle, act: Act, variant: bool) -> bool {
+    match act {
         Act::Set(Due::After(delay)) => handle.reset_after(delay),
         Act::Set(Due::At(instant)) => handle.reset_at(instant),
         Act::SetTimeout(timeout) => handle.set_timeout(timeout),
@@ -76,8 +76,7 @@ pub fn call(record: &mut Record, subject: Subject, handle: &ResetHandle, act: Ac
         Act::Look if variant => handle.is_pending(),
         Act::Look => handle.deadline().is_some(),
         _ => handle.reset(),
-    });
-    record.keep(subject, act, answer);
+    }
 }
 
 pub async fn run(program: Arc<Program>, mut random: fastrand::Rng) {
@@ -109,7 +108,8 @@ pub async fn run(program: Arc<Program>, mut random: fastrand::Rng) {
                 rounds += 1;
                 let act = random_call(&mut random, lengths, &latest);
                 push(&latest, &clock, act);
-                call(&mut record, subject, &handle, act, random.bool());
+                let variant = random.bool();
+                record.keep(subject, act, timed(|| call(&handle, act, variant)));
                 pace.rest(&mut random).await;
             }
         });

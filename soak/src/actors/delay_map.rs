@@ -18,8 +18,6 @@ use crate::record::{ALL_KEYS, Record, Subject};
 use crate::wait::{Latest, Wait};
 use crate::world::Place;
 
-const FAR: Duration = Duration::from_secs(3600);
-
 type Map = DelayMap<u32, Value>;
 
 struct Value {
@@ -42,15 +40,9 @@ struct Shared {
     map: WeakDelayMap<u32, Value>,
     number: u32,
     keys: u32,
-    limit: Option<usize>,
     lengths: Lengths,
     /// All writers are threads that never rest.
     is_crowd: bool,
-    /// A writer waits until all has come out before it goes on. So nothing that comes later wakes a
-    /// stream that should have been woken before.
-    one_by_one: bool,
-    /// Some lie so far ahead that something must bring them near.
-    has_far: bool,
     latest: Latest,
     writers: AtomicU64,
     /// When the map is closed or its last handle goes: an empty stream ends then.
@@ -65,17 +57,13 @@ pub fn start(program: &Arc<Program>, random: &mut fastrand::Rng) {
     } else {
         random.u32(1..200)
     };
-    let limit = (random.u8(..3) == 0).then(|| random.usize(1..=keys as usize));
-    let (map, stream) = match limit {
-        Some(limit) => Map::with_limit(&clock.timer, limit),
-        None => Map::new(&clock.timer),
+    let limit = match random.u8(..3) {
+        0 => random.usize(1..=keys as usize),
+        _ => usize::MAX,
     };
-    // Three threads at full speed, or one value after the other, or anything.
-    let (is_crowd, one_by_one) = match random.u8(..4) {
-        0 | 1 => (true, false),
-        2 => (false, true),
-        _ => (false, false),
-    };
+    let (map, stream) = Map::with_limit(&clock.timer, limit);
+    // Three threads at full speed, or anything.
+    let is_crowd = random.bool();
     let writers = if is_crowd { 3 } else { random.u8(1..5) };
     let lengths = match is_crowd {
         true => Lengths::Short,
@@ -85,11 +73,8 @@ pub fn start(program: &Arc<Program>, random: &mut fastrand::Rng) {
         map: map.downgrade(),
         number: program.new_map(Rules::Value, &clock),
         keys,
-        limit,
         lengths,
         is_crowd,
-        one_by_one,
-        has_far: lengths == Lengths::Mixed && !one_by_one && random.bool(),
         latest: Latest::new(Instant::now()),
         writers: AtomicU64::new(writers.into()),
         closed: OnceLock::new(),
@@ -155,42 +140,16 @@ impl Writer {
         let mut rounds = 0;
         while program.is_busy() && rounds < 100_000 {
             rounds += 1;
-            if !self.shared.one_by_one {
-                self.call(&mut random);
-                pace.rest(&mut random).await;
-                continue;
-            }
-            self.bring_out(&mut random);
-            while !self.map.is_empty() && program.is_busy() {
-                yield_now().await;
-            }
+            self.call(&mut random);
+            pace.rest(&mut random).await;
         }
-    }
-
-    /// Puts a value in, to come out soon.
-    fn bring_out(&mut self, random: &mut fastrand::Rng) {
-        let subject = self.shared.subject(random.u32(..self.shared.keys));
-        let near = Due::After(Lengths::Short.draw(random));
-        if random.bool() {
-            return self.insert(random, subject, near);
-        }
-        self.insert(random, subject, Due::After(FAR));
-        match random.u8(..3) {
-            0 => self.reset(subject, near),
-            1 => self.expire(subject),
-            _ => self.expire_all(),
-        }
-        self.shared.push(near);
     }
 
     fn call(&mut self, random: &mut fastrand::Rng) {
         let shared = self.shared.clone();
         let key = random.u32(..shared.keys);
         let subject = shared.subject(key);
-        let delay = match shared.has_far && random.u8(..16) == 0 {
-            true => FAR,
-            false => shared.lengths.draw(random),
-        };
+        let delay = shared.lengths.draw(random);
         let at = Instant::now() + delay;
         let due = if random.bool() {
             Due::After(delay)
@@ -261,9 +220,7 @@ impl Writer {
             map: shared.map.clone(),
         };
         let (id, key, if_absent) = (value.id, subject.key, random.u8(..4) == 0);
-        // Not where a map is filled at the end, to see how much it holds.
-        let has_life = shared.program.is_busy() && random.u8(..8) == 0;
-        let life = has_life.then(|| shared.lengths.draw(random));
+        let life = (random.u8(..8) == 0).then(|| shared.lengths.draw(random));
         let map = &self.map;
         let (inserted, call) = timed(|| match (due, life) {
             (Due::After(delay), Some(life)) => map
@@ -370,13 +327,9 @@ impl Shared {
         }
     }
 
-    /// What is far is not told, because it is brought near at the end.
     fn push(&self, due: Due) {
         let ((), now) = timed(|| {});
-        let latest = due.latest(now) + 2 * self.clock.tick;
-        if latest < now.after + FAR / 2 {
-            self.latest.push(latest);
-        }
+        self.latest.push(due.latest(now) + 2 * self.clock.tick);
     }
 
     fn len(&self) -> Option<usize> {
@@ -402,7 +355,7 @@ fn meddle(shared: Arc<Shared>) {
     }
 }
 
-/// Waits until all has come out by itself, looks whether every place is free, and ends the map.
+/// Waits until all has come out by itself, and ends the map.
 async fn finish(map: Map, shared: Arc<Shared>, mut random: fastrand::Rng) {
     let rest = || std::thread::sleep(Duration::from_millis(2));
     while shared.program.is_busy() || shared.writers.load(Ordering::SeqCst) > 0 {
@@ -414,25 +367,9 @@ async fn finish(map: Map, shared: Arc<Shared>, mut random: fastrand::Rng) {
         shared: shared.clone(),
     };
     shared.writers.fetch_add(1, Ordering::SeqCst);
-    if shared.has_far {
-        writer.expire_all();
-        shared.push(Due::After(Duration::ZERO));
-    }
     let is_consumed = || shared.is_consumed.load(Ordering::SeqCst);
     while !writer.map.is_empty() && !is_consumed() {
         rest();
-    }
-    if let Some(limit) = shared.limit {
-        for key in 0..limit as u32 {
-            let due = Due::After(FAR);
-            writer.insert(&mut random, shared.subject(key), due);
-        }
-        let held = writer.map.len();
-        let has_ended = is_consumed() || shared.program.told(shared.clock.runtime).is_some();
-        if held < limit && !has_ended {
-            let text = format!("{held} keys go into an empty map for {limit}");
-            shared.program.accuse(Kind::Counts, &text);
-        }
     }
     let (drained, call) = timed(|| writer.map.drain());
     writer.all_out(drained, call);

@@ -90,61 +90,6 @@ fn keys_made_due_again_and_again_hold_nothing_back() {
     });
 }
 
-#[test]
-fn of_inserts_if_absent_that_race_one_gets_the_deadline() {
-    let (_runtime, timer) = runtime();
-    let map = DeadlineMap::new(&timer);
-    for round in 0..1_000 {
-        let insert = || map.insert_if_absent(round, HOUR).ok();
-        let got = thread::scope(|scope| {
-            let racers = [(); 3].map(|()| scope.spawn(insert));
-            racers.map(|racer| racer.join().unwrap())
-        });
-        let got: Vec<_> = got.into_iter().flatten().collect();
-        assert_eq!((got.len(), map.len()), (1, 1));
-        assert!(got[0].handle().is_pending() && map.reset(&round));
-    }
-}
-
-/// Threads insert, reset and drain at once. Each deadline ends once: it expires, is replaced, or is
-/// drained and in the result of one drain.
-#[test]
-fn each_deadline_comes_out_of_one_drain_or_ends_otherwise() {
-    const EACH: u64 = 5_000;
-    let (runtime, timer) = runtime();
-    let map: DeadlineMap<u64> = DeadlineMap::new(&timer);
-    let drained = AtomicUsize::new(0);
-    let use_the_map = |seed: u64| {
-        let mut random = fastrand::Rng::with_seed(seed);
-        let act = |_| {
-            let timeout = Duration::from_micros(random.u64(..3_000));
-            let keyed = map.insert(random.u64(..64), timeout).unwrap();
-            map.reset(&random.u64(..64));
-            if random.u8(..97) == 0 {
-                drained.fetch_add(map.drain().len(), Ordering::Relaxed);
-            }
-            runtime.spawn(keyed)
-        };
-        (0..EACH).map(act).collect::<Vec<_>>()
-    };
-    let tasks: Vec<_> = thread::scope(|scope| {
-        let threads = [0, 1, 2, 3].map(|seed| scope.spawn(move || use_the_map(seed)));
-        threads.map(|thread| thread.join().unwrap()).into()
-    });
-    let (mut expired, mut replaced, mut told) = (0, 0, 0);
-    for task in tasks.into_iter().flatten() {
-        match runtime.block_on(task).unwrap() {
-            Ok(()) => expired += 1,
-            Err(error) if error.is_replaced() => replaced += 1,
-            Err(error) => told += usize::from(error.is_drained()),
-        }
-    }
-    assert_eq!(expired + replaced + told as u64, 4 * EACH);
-    assert_eq!(told, drained.into_inner());
-    assert!(expired > 0 && replaced > 0 && told > 0);
-    assert_eq!((map.len(), timer.metrics().pending), (0, 0));
-}
-
 /// Within a drain, the waiter of a deadline waits for calls of another thread. None of them would
 /// end if the drain held its locks meanwhile.
 #[test]

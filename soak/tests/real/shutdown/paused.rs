@@ -3,7 +3,6 @@
 use std::cell::RefCell;
 use std::future::pending;
 use std::sync::mpsc;
-use std::task::Poll;
 use std::thread;
 
 use futures::FutureExt;
@@ -11,25 +10,8 @@ use tickwheel::Timer;
 use tokio::runtime::Runtime;
 
 use super::{Armed, LastLook, Seen, outcome_of_poll};
-use crate::common::{MS, poll_once};
-use crate::paused_clock::{move_the_clock_only, paused};
-
-/// The oracle has what the driver had seen by then.
-#[test]
-fn a_deadline_passed_unseen_before_the_shutdown_is_ready() {
-    let runtime = paused();
-    let timer = Timer::builder().build_on(runtime.handle()).unwrap();
-    let context = runtime.enter();
-    let mut nap = timer.sleep(5 * MS);
-    let mut deadline = timer.deadline(5 * MS);
-    assert!(poll_once(&mut nap).is_pending());
-    assert!(poll_once(&mut deadline).is_pending());
-    move_the_clock_only(5 * MS);
-    drop(context);
-    drop(runtime);
-    assert!(poll_once(&mut nap).is_ready());
-    assert_eq!(poll_once(&mut deadline), Poll::Ready(Ok(())));
-}
+use crate::common::MS;
+use crate::paused_clock::paused;
 
 /// A thread's local that holds a runtime, and so drops it when the thread ends.
 struct AtThreadEnd(RefCell<Option<Runtime>>);
