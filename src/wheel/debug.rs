@@ -1,4 +1,4 @@
-//! The contents of a wheel, for people: counts of each slot for a snapshot, and a drawing.
+//! The contents of a wheel, for people: counts of each slot for a snapshot, and a line.
 //!
 //! Invariant: nothing here changes the wheel.
 
@@ -30,18 +30,16 @@ impl<T> Wheel<T> {
     /// Counts the timers of each slot into counts made by `with_room`.
     pub(crate) fn count_slots(&self, counts: &mut SlotCounts) {
         counts.levels.truncate(self.levels());
-        for (counts, level) in counts.levels.iter_mut().zip(&self.levels) {
-            for (count, list) in counts.iter_mut().zip(level.slots()) {
-                *count = list.len();
-            }
+        let slots = counts.levels.iter_mut().flatten();
+        for (count, list) in slots.zip(self.lists()) {
+            *count = list.len();
         }
         counts.overdue = self.overdue.values().map(List::len).sum();
         counts.elapsed = self.elapsed;
     }
 }
 
-/// `{:?}` prints one line, without the timers. `{:#?}` draws the wheel: each level with its
-/// occupied slots, and each timer in them as `due#number`.
+/// One line, without the timers; see [`iter`](Wheel::iter).
 ///
 /// ```
 /// # use tickwheel::wheel::Wheel;
@@ -51,49 +49,14 @@ impl<T> Wheel<T> {
 ///     format!("{wheel:?}"),
 ///     "Wheel { now: 0, len: 1, levels: 1, next_turn: Some(20), .. }"
 /// );
-/// assert!(format!("{wheel:#?}").contains("slot 20: 20#1"));
 /// ```
 impl<T> fmt::Debug for Wheel<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if f.alternate() {
-            return self.draw(f);
-        }
         f.debug_struct("Wheel")
             .field("now", &self.now)
             .field("len", &self.len())
             .field("levels", &self.levels())
             .field("next_turn", &self.next_turn())
             .finish_non_exhaustive()
-    }
-}
-
-impl<T> Wheel<T> {
-    fn draw(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "wheel at tick {}, worked up to {}, {} timers",
-            self.now,
-            self.elapsed,
-            self.len()
-        )?;
-        let draw = |f: &mut fmt::Formatter<'_>, list: &List| {
-            for (_, node) in list.iter(&self.nodes) {
-                write!(f, " {}#{}", node.due, node.sequence)?;
-            }
-            writeln!(f)
-        };
-        for list in self.overdue.values() {
-            write!(f, "  overdue:")?;
-            draw(f, list)?;
-        }
-        for (number, level) in self.levels.iter().enumerate() {
-            writeln!(f, "  level {number}")?;
-            let slots = level.slots().enumerate();
-            for (slot, list) in slots.filter(|(_, list)| list.len() > 0) {
-                write!(f, "    slot {slot}:")?;
-                draw(f, list)?;
-            }
-        }
-        Ok(())
     }
 }

@@ -8,6 +8,7 @@
 use std::num::NonZeroU64;
 
 use super::Wheel;
+use super::segments::NONE;
 use super::slots::Node;
 
 /// Names one timer of a [`Wheel`]. Once that has gone, the key never finds a later timer.
@@ -91,15 +92,6 @@ impl<T> Wheel<T> {
         self.insert(due, value).index
     }
 
-    pub(crate) fn relink_at(&mut self, index: u32, due: u64) {
-        self.unlink(index);
-        self.link(index, due);
-    }
-
-    pub(crate) fn remove_at(&mut self, index: u32) -> T {
-        self.remove_node(index).expect("the timer is there")
-    }
-
     /// The index of the first timer from this index on.
     pub(crate) fn next_index(&self, from: u32) -> Option<u32> {
         self.nodes.next_index(from)
@@ -112,7 +104,7 @@ impl<T> Wheel<T> {
     /// Whether a present timer is the last of its slot.
     #[inline]
     pub(crate) fn is_last_at(&self, index: u32) -> bool {
-        self.nodes[index].links.is_last()
+        self.nodes[index].links.next == NONE
     }
 
     pub(crate) fn at(&self, index: u32) -> &T {

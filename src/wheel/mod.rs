@@ -76,7 +76,7 @@ pub use key::Key;
 pub(crate) use key::PackedKey;
 use segments::Segments;
 pub(crate) use slots::DIGIT_BITS;
-use slots::{Level, List, Node};
+use slots::{List, Node, Rotation};
 use turn::Early;
 pub(crate) use turn::{Decision, Found};
 
@@ -86,7 +86,7 @@ pub(crate) use turn::{Decision, Found};
 /// |---|---|
 /// | [`insert`](Wheel::insert) | O(1) |
 /// | [`remove`](Wheel::remove), [`reset`](Wheel::reset) | O(1) |
-/// | [`advance`](Wheel::advance) | the timers that fire or cascade and the slots that hold them; not the ticks passed. By one tick, at most 1,024 timers cascade ahead, or a 64th of those due in the next 64 ticks if that is more |
+/// | [`advance`](Wheel::advance) | the timers that fire or cascade and the slots that hold them; not the ticks passed. By one tick, at most 1,024 timers of each level cascade ahead, or a 32nd of those due in the next 64 ticks if that is more |
 /// | [`pop_due`](Wheel::pop_due) | as [`advance`](Wheel::advance), for the timers that come before it |
 /// | [`next_turn`](Wheel::next_turn) | O(1) |
 /// | [`first`](Wheel::first) | O(1) if it is near, else the timers of its slot |
@@ -101,9 +101,8 @@ pub(crate) use turn::{Decision, Found};
 /// and a timer that stays keeps one segment. See the [module](self) for an example.
 pub struct Wheel<T> {
     nodes: Segments<Node<T>>,
-    levels: Vec<Level>,
-    /// Bit `k` is set exactly while level `k` holds a timer.
-    occupied: u64,
+    /// Two for each level that may hold a timer.
+    rotations: Vec<Rotation>,
     /// The tick that the wheel has worked up to. No timer in the levels is due before it.
     elapsed: u64,
     /// The tick that the owner passed. Ahead of `elapsed` only while an advance is unfinished.
@@ -130,8 +129,8 @@ impl<T> Wheel<T> {
 
     /// Disarms a timer and returns its value, or `None` if it has fired or was removed.
     pub fn remove(&mut self, key: Key) -> Option<T> {
-        self.get(key)?;
-        self.remove_node(key.index())
+        self.node(key)?;
+        Some(self.remove_at(key.index()))
     }
 
     /// Moves a timer to another due, earlier or later. `false` if it has fired or was removed.
@@ -180,18 +179,11 @@ impl<T> Wheel<T> {
     /// assert_eq!(wheel.pop_due(20), Some((late, 20, "late")));
     /// ```
     pub fn pop_due(&mut self, now: u64) -> Option<(Key, u64, T)> {
-        self.now = self.now.max(now);
-        loop {
-            match self.step(&mut { usize::MAX }) {
-                Found::Due(index) => {
-                    let Node { due, sequence, .. } = self.nodes[index];
-                    let key = Key::new(index, sequence);
-                    return Some((key, due, self.remove_node(index)?));
-                }
-                Found::Unfinished => {}
-                Found::Nothing => return None,
-            }
-        }
+        let Found::Due(index) = self.find_due(now, &mut { usize::MAX }) else {
+            return None;
+        };
+        let Node { due, sequence, .. } = self.nodes[index];
+        Some((Key::new(index, sequence), due, self.remove_at(index)))
     }
 
     /// The timer that fires first, due or not. `None` if the wheel is empty.
@@ -208,25 +200,7 @@ impl<T> Wheel<T> {
     /// assert_eq!(wheel.first(), Some(early));
     /// ```
     pub fn first(&self) -> Option<Key> {
-        let in_slots = || {
-            let earliest = |earliest: Option<(u64, u32)>, (level, slot, start): (usize, _, _)| {
-                if earliest.is_some_and(|(due, _)| due < start) {
-                    return earliest;
-                }
-                let most = if level == 0 { 1 } else { usize::MAX };
-                let timers = self.levels[level].slot(slot).iter(&self.nodes).take(most);
-                let first = timers.map(|(index, node)| (node.due, index));
-                let first = first.min_by_key(|&(due, _)| due);
-                // Of two with the same due, the one in the coarser level was linked first.
-                first
-                    .into_iter()
-                    .chain(earliest)
-                    .min_by_key(|&(due, _)| due)
-            };
-            self.occupied_slots().fold(None, earliest)
-        };
-        let overdue = self.first_overdue();
-        let index = overdue.or_else(|| in_slots().map(|(_, index)| index))?;
+        let (_, index) = self.earliest(usize::MAX)?;
         Some(Key::new(index, self.nodes[index].sequence))
     }
 
@@ -237,7 +211,7 @@ impl<T> Wheel<T> {
     /// a few timers at each tick, it is the next tick. So no [`advance`](Wheel::advance) by a tick
     /// takes long, however many timers there are.
     pub fn next_turn(&self) -> Option<u64> {
-        self.next_due_or_cascade()
+        self.next_due().map(|due| self.early_before(due))
     }
 
     /// The tick that the wheel was last advanced to.
@@ -257,7 +231,9 @@ impl<T> Wheel<T> {
 
     /// How many levels there are: 1 when fresh, more on overflow, fewer once the top is empty.
     pub fn levels(&self) -> usize {
-        (u64::BITS - self.occupied.leading_zeros()).max(1) as usize
+        let is_occupied = |rotation: &Rotation| rotation.occupied != 0;
+        let last = self.rotations.iter().rposition(is_occupied);
+        last.map_or(1, |last| last / 2 + 1)
     }
 
     pub(crate) fn inserted(&self) -> u64 {
@@ -270,8 +246,7 @@ impl<T> Wheel<T> {
     pub fn new() -> Self {
         Wheel {
             nodes: Segments::new(),
-            levels: Vec::new(),
-            occupied: 0,
+            rotations: Vec::new(),
             elapsed: 0,
             now: 0,
             overdue: BTreeMap::new(),

@@ -1,39 +1,32 @@
 //! The storage of a wheel: its nodes, in segments that are made and freed one by one.
 //!
 //! A *segment* is a slab of 8 to 512 places, some 16 to 32 KiB. A node's `u32` index is the number
-//! of its segment in the upper bits, and its place there in the lower ones. New nodes go into the
-//! *current* segment until it is full. Then a partial segment becomes current, or a new one if none
-//! is partial. The states are those of Bonwick's slab allocator (1994).
+//! of its segment in the upper bits, and its place there in the lower ones. The states of a segment
+//! are those of Bonwick's slab allocator (1994):
 //!
-//! Each segment is in one of four states. The lists run through the segments themselves:
-//!
-//! | state | nodes | list |
+//! | state | nodes | its number is in |
 //! |---|---|---|
-//! | current, at most one | 0 to all | none |
-//! | full | all | none |
-//! | partial | 1 to all but one | `partial` |
-//! | empty | none, and no memory either | `empty` |
+//! | full | all | no list |
+//! | with room | 0 to all but one | `with_room`, whose last one takes the next node |
+//! | freed | none, and no memory either | `freed` |
 //!
 //! Invariants:
 //!
 //! - A node keeps its index until it is removed.
 //! - A slab never grows, so no node is moved. Only the first slab starts small and doubles, to keep
 //!   small wheels small: an insert moves at most half of a segment.
-//! - Only the current segment may hold no node and yet have memory, and only if all others were
-//!   full when its last node went. Any other segment is freed together with its last node. So at
-//!   most one such segment is kept, none larger than 32 KiB, and one survivor keeps one segment.
+//! - A segment is freed together with its last node, unless no other one has room. So at most one
+//!   segment without a node has memory, none larger than 32 KiB, and one survivor keeps one segment.
 //! - A segment is made only when all others are full.
 //! - Every call is O(1) in the number of nodes. Two rare calls touch some 50 bytes for each
-//!   segment: a doubling of the list of segments, and the removal of the last node.
+//!   segment: a doubling of a list of segments, and the removal of the last node.
 //! - Every index is below `u32::MAX`, so no index is mistaken for [`NONE`].
 
-#[cfg(test)]
-use std::cell::Cell;
 use std::ops::{Index, IndexMut};
 
 use slab::Slab;
 
-/// The index of no node, and the number of no segment.
+/// The index of no node.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// The most memory that a segment takes, unless its nodes are large.
@@ -52,20 +45,15 @@ const fn place_bits(node_bytes: usize) -> u32 {
 
 pub(super) struct Segments<N> {
     segments: Vec<Segment<N>>,
-    /// The number of the current segment. If there is none, the next insert makes one.
-    current: u32,
-    partial: u32,
-    empty: u32,
+    with_room: Vec<u32>,
+    freed: Vec<u32>,
     len: usize,
-    #[cfg(test)]
-    visits: Cell<usize>,
 }
 
 struct Segment<N> {
     nodes: Slab<N>,
-    /// The neighbours in the list of the segment's state.
-    previous: u32,
-    next: u32,
+    /// Where its number is in `with_room`, if it is there.
+    position: u32,
 }
 
 impl<N> Segments<N> {
@@ -82,12 +70,9 @@ impl<N> Segments<N> {
     pub(super) fn new() -> Segments<N> {
         Segments {
             segments: Vec::new(),
-            current: 0,
-            partial: NONE,
-            empty: NONE,
+            with_room: Vec::new(),
+            freed: Vec::new(),
             len: 0,
-            #[cfg(test)]
-            visits: Cell::new(0),
         }
     }
 
@@ -98,20 +83,16 @@ impl<N> Segments<N> {
 
     #[inline]
     pub(super) fn get(&self, index: u32) -> Option<&N> {
-        self.visit(1);
-        self.segments
-            .get(Self::number(index))?
-            .nodes
-            .get(Self::place(index))
+        visit(1);
+        let segment = self.segments.get(Self::number(index))?;
+        segment.nodes.get(Self::place(index))
     }
 
     #[inline]
     pub(super) fn get_mut(&mut self, index: u32) -> Option<&mut N> {
-        self.visit(1);
-        self.segments
-            .get_mut(Self::number(index))?
-            .nodes
-            .get_mut(Self::place(index))
+        visit(1);
+        let segment = self.segments.get_mut(Self::number(index))?;
+        segment.nodes.get_mut(Self::place(index))
     }
 
     /// The index that the next node gets.
@@ -121,33 +102,25 @@ impl<N> Segments<N> {
     /// If there are about four billion nodes.
     #[inline]
     pub(super) fn vacant_index(&mut self) -> u32 {
-        if self.is_current_full() {
-            self.replace_current();
-        }
-        let nodes = &self.segments[self.current as usize].nodes;
-        self.current << Self::PLACE_BITS | nodes.vacant_key() as u32
+        let number = match self.with_room.last() {
+            Some(&number) => number,
+            None => self.make_room(),
+        };
+        let nodes = &self.segments[number as usize].nodes;
+        number << Self::PLACE_BITS | nodes.vacant_key() as u32
     }
 
     /// Stores a node at the index that `vacant_index` has just returned.
     #[inline]
-    pub(super) fn put(&mut self, node: N) -> &mut N {
-        self.visit(1);
+    pub(super) fn put(&mut self, index: u32, node: N) -> &mut N {
+        let nodes = &mut self.segments[Self::number(index)].nodes;
+        let is_doubled = nodes.len() == nodes.capacity();
+        visit(if is_doubled { nodes.len() } else { 1 });
         self.len += 1;
-        let nodes = &mut self.segments[self.current as usize].nodes;
-        #[cfg(test)]
-        if nodes.len() == nodes.capacity() {
-            self.visits.set(self.visits.get() + nodes.len());
+        if nodes.len() == Self::PLACES - 1 {
+            self.with_room.pop();
         }
         nodes.vacant_entry().insert(node)
-    }
-
-    pub(super) fn remove(&mut self, index: u32) -> Option<N> {
-        self.visit(1);
-        let segment = self.segments.get_mut(Self::number(index))?;
-        let node = segment.nodes.try_remove(Self::place(index))?;
-        let left = segment.nodes.len();
-        self.removed(Self::number(index), left);
-        Some(node)
     }
 
     /// Removes a node if `take` returns `Some` for it. The rest of the node is forgotten, so it
@@ -158,7 +131,7 @@ impl<N> Segments<N> {
         index: u32,
         take: impl FnOnce(&mut N) -> Option<R>,
     ) -> Option<R> {
-        self.visit(1);
+        visit(1);
         let segment = self.segments.get_mut(Self::number(index))?;
         let taken = take(segment.nodes.get_mut(Self::place(index))?)?;
         std::mem::forget(segment.nodes.remove(Self::place(index)));
@@ -167,28 +140,28 @@ impl<N> Segments<N> {
         Some(taken)
     }
 
+    /// Removes a node that is there.
+    pub(super) fn remove(&mut self, index: u32) -> N {
+        visit(1);
+        let nodes = &mut self.segments[Self::number(index)].nodes;
+        let (node, left) = (nodes.remove(Self::place(index)), nodes.len());
+        self.removed(Self::number(index), left);
+        node
+    }
+
     /// The first index in use, from this one on.
     pub(super) fn next_index(&self, from: u32) -> Option<u32> {
-        let from = self.skip_empty(from);
-        (from..self.end()).find(|&index| self.get(index).is_some())
-    }
-
-    /// This index, or the first one after it outside of empty segments.
-    pub(super) fn skip_empty(&self, from: u32) -> u32 {
-        let is_empty = |segment: &&Segment<N>| segment.nodes.capacity() == 0;
-        let behind = self.segments.get(Self::number(from)..).unwrap_or(&[]);
-        match behind.iter().take_while(is_empty).count() {
-            0 => from,
-            skipped => ((Self::number(from) + skipped) << Self::PLACE_BITS) as u32,
-        }
-    }
-
-    /// One more than the largest possible index.
-    pub(super) fn end(&self) -> u32 {
-        match &self.segments[..] {
-            [only] => only.nodes.capacity().min(Self::PLACES) as u32,
-            segments => (segments.len() << Self::PLACE_BITS) as u32,
-        }
+        let first = Self::number(from);
+        let mut segments = self.segments.iter().enumerate().skip(first);
+        segments.find_map(|(number, Segment { nodes, .. })| {
+            let from = if number == first {
+                Self::place(from)
+            } else {
+                0
+            };
+            let place = (from..nodes.capacity()).find(|&place| nodes.contains(place))?;
+            Some((number << Self::PLACE_BITS | place) as u32)
+        })
     }
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut N> {
@@ -201,50 +174,41 @@ impl<N> Segments<N> {
         segments.flat_map(|segment| segment.nodes.into_iter().map(|(_, node)| node))
     }
 
-    #[inline]
-    fn is_current_full(&self) -> bool {
-        let current = self.segments.get(self.current as usize);
-        current.is_none_or(|current| current.nodes.len() == Self::PLACES)
-    }
-
-    /// Replaces the full current segment by one with room.
+    /// Makes a segment with room, where there is none. Returns its number.
     #[cold]
     #[inline(never)]
-    fn replace_current(&mut self) {
-        self.current = if self.partial != NONE {
-            let partial = self.partial;
-            self.leave_partial(partial);
-            partial
-        } else if self.empty != NONE {
-            let empty = self.empty;
-            self.empty = self.segments[empty as usize].next;
-            self.segments[empty as usize].nodes = Slab::with_capacity(Self::PLACES);
-            empty
+    fn make_room(&mut self) -> u32 {
+        let nodes = if self.segments.is_empty() {
+            Slab::new()
         } else {
-            let number = self.segments.len();
-            assert!(number < Self::MOST_SEGMENTS, "{TOO_MANY}");
-            let nodes = if number == 0 {
-                self.segments.reserve_exact(1);
-                Slab::new()
-            } else {
-                Slab::with_capacity(Self::PLACES)
-            };
-            self.segments.push(Segment::of(nodes));
-            number as u32
+            Slab::with_capacity(Self::PLACES)
         };
+        let number = self.freed.pop().unwrap_or(self.segments.len() as u32);
+        match self.segments.get_mut(number as usize) {
+            Some(freed) => freed.nodes = nodes,
+            None => self.push(nodes),
+        }
+        self.enter(number);
+        number
+    }
+
+    fn push(&mut self, nodes: Slab<N>) {
+        let is_over = self.segments.len() >= Self::MOST_SEGMENTS;
+        assert!(!is_over, "a wheel holds at most about four billion timers");
+        self.segments.push(Segment { nodes, position: 0 });
+    }
+
+    fn enter(&mut self, number: u32) {
+        self.segments[number as usize].position = self.with_room.len() as u32;
+        self.with_room.push(number);
     }
 
     /// Follows each removal, with the number of nodes left in the segment.
     #[inline]
     fn removed(&mut self, number: usize, left: usize) {
         self.len -= 1;
-        let must_settle = if number == self.current as usize {
-            left == 0 && (self.segments.len() > 1 || Self::IS_LARGE)
-        } else {
-            // Either it was full, or no node is left.
-            left.wrapping_sub(1) >= Self::PLACES - 2
-        };
-        if must_settle {
+        let was_full = left == Self::PLACES - 1;
+        if was_full || left == 0 && (self.segments.len() > 1 || Self::IS_LARGE) {
             self.settle(number as u32, left);
         }
     }
@@ -253,59 +217,29 @@ impl<N> Segments<N> {
     #[inline(never)]
     fn settle(&mut self, number: u32, left: usize) {
         if left > 0 {
-            self.enter_partial(number);
-            return;
+            return self.enter(number);
         }
-        if number != self.current {
-            self.leave_partial(number);
-            self.give_back(number);
+        if self.with_room.len() > 1 || Self::IS_LARGE {
+            let segment = &mut self.segments[number as usize];
+            segment.nodes = Slab::new();
+            let position = segment.position as usize;
+            self.with_room.swap_remove(position);
+            if let Some(&moved) = self.with_room.get(position) {
+                self.segments[moved as usize].position = position as u32;
+            }
+            self.freed.push(number);
         }
         if self.len == 0 {
-            self.keep_only_current();
-        } else if number == self.current && self.partial != NONE {
-            // Other segments have room for the next nodes.
-            self.give_back(number);
-            self.replace_current();
-        } else if number == self.current && Self::IS_LARGE {
-            self.give_back(number);
-            self.current = NONE;
+            self.free_lists();
         }
     }
 
-    fn give_back(&mut self, number: u32) {
-        let segment = &mut self.segments[number as usize];
-        segment.nodes = Slab::new();
-        segment.next = std::mem::replace(&mut self.empty, number);
-    }
-
-    /// Frees the list of segments, all empty but the current one.
-    fn keep_only_current(&mut self) {
-        self.segments = if Self::IS_LARGE {
-            Vec::new()
-        } else {
-            let current = &mut self.segments[self.current as usize];
-            vec![Segment::of(std::mem::take(&mut current.nodes))]
-        };
-        (self.current, self.partial, self.empty) = (0, NONE, NONE);
-    }
-
-    fn enter_partial(&mut self, number: u32) {
-        let next = std::mem::replace(&mut self.partial, number);
-        let segment = &mut self.segments[number as usize];
-        (segment.previous, segment.next) = (NONE, next);
-        if next != NONE {
-            self.segments[next as usize].previous = number;
-        }
-    }
-
-    fn leave_partial(&mut self, number: u32) {
-        let Segment { previous, next, .. } = self.segments[number as usize];
-        match previous {
-            NONE => self.partial = next,
-            previous => self.segments[previous as usize].next = next,
-        }
-        if next != NONE {
-            self.segments[next as usize].previous = previous;
+    /// Frees the lists of segments, of which at most one has memory.
+    fn free_lists(&mut self) {
+        let mut freed = std::mem::replace(self, Segments::new());
+        if let Some(number) = freed.with_room.pop() {
+            self.push(std::mem::take(&mut freed.segments[number as usize].nodes));
+            self.enter(0);
         }
     }
 
@@ -318,24 +252,6 @@ impl<N> Segments<N> {
     fn place(index: u32) -> usize {
         index as usize & (Self::PLACES - 1)
     }
-
-    #[inline]
-    fn visit(&self, _nodes: usize) {
-        #[cfg(test)]
-        self.visits.set(self.visits.get() + _nodes);
-    }
-}
-
-const TOO_MANY: &str = "a wheel holds at most about four billion timers";
-
-impl<N> Segment<N> {
-    fn of(nodes: Slab<N>) -> Segment<N> {
-        Segment {
-            nodes,
-            previous: NONE,
-            next: NONE,
-        }
-    }
 }
 
 impl<N> Index<u32> for Segments<N> {
@@ -343,60 +259,67 @@ impl<N> Index<u32> for Segments<N> {
 
     #[inline]
     fn index(&self, index: u32) -> &N {
-        self.visit(1);
-        &self.segments[Self::number(index)].nodes[Self::place(index)]
+        self.get(index).expect(LINKED)
     }
 }
 
 impl<N> IndexMut<u32> for Segments<N> {
     #[inline]
     fn index_mut(&mut self, index: u32) -> &mut N {
-        self.visit(1);
-        &mut self.segments[Self::number(index)].nodes[Self::place(index)]
+        self.get_mut(index).expect(LINKED)
     }
 }
 
+const LINKED: &str = "a linked node is there";
+
+/// Counts the nodes that an operation touches, for the tests of the wheel.
+#[inline]
+fn visit(_nodes: usize) {
+    #[cfg(test)]
+    tests::VISITS.set(tests::VISITS.get() + _nodes);
+}
+
 #[cfg(test)]
-impl<N> Segments<N> {
-    pub(super) fn visits(&self) -> usize {
-        self.visits.get()
+pub(super) mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    thread_local! {
+        pub(in crate::wheel) static VISITS: Cell<usize> = const { Cell::new(0) };
     }
 
-    /// How many segments take memory.
-    pub(super) fn made(&self) -> usize {
-        let segments = self.segments.iter();
-        segments.filter(|it| it.nodes.capacity() > 0).count()
-    }
+    impl<N> Segments<N> {
+        /// How many segments take memory.
+        pub(in crate::wheel) fn made(&self) -> usize {
+            let segments = self.segments.iter();
+            segments.filter(|it| it.nodes.capacity() > 0).count()
+        }
 
-    pub(super) fn check(&self) {
-        let mut lists = vec![None; self.segments.len()];
-        let mut previous = NONE;
-        let mut number = self.partial;
-        while number != NONE {
-            let segment = &self.segments[number as usize];
-            assert_eq!(segment.previous, previous, "the list links back");
-            assert_eq!(lists[number as usize].replace("partial"), None);
-            (previous, number) = (number, segment.next);
+        pub(in crate::wheel) fn check(&self) {
+            let (mut with_room, mut nodes) = (0, 0);
+            for (
+                number,
+                Segment {
+                    nodes: slab,
+                    position,
+                },
+            ) in self.segments.iter().enumerate()
+            {
+                let (len, capacity) = (slab.len(), slab.capacity());
+                assert!(len <= Self::PLACES && capacity <= Self::PLACES);
+                if capacity > 0 && len < Self::PLACES {
+                    with_room += 1;
+                    assert_eq!(self.with_room[*position as usize], number as u32);
+                }
+                assert_eq!(self.freed.contains(&(number as u32)), capacity == 0);
+                nodes += len;
+            }
+            assert_eq!((self.with_room.len(), self.len), (with_room, nodes));
+            assert!(self.len > 0 || self.segments.len() <= 1);
+            assert!(
+                self.made() <= self.segments.iter().filter(|it| it.nodes.len() > 0).count() + 1
+            );
         }
-        let mut number = self.empty;
-        while number != NONE {
-            assert_eq!(lists[number as usize].replace("empty"), None);
-            number = self.segments[number as usize].next;
-        }
-        for (number, segment) in self.segments.iter().enumerate() {
-            let len = segment.nodes.len();
-            let expected = if number == self.current as usize || len == Self::PLACES {
-                None
-            } else {
-                Some(if len == 0 { "empty" } else { "partial" })
-            };
-            assert_eq!(lists[number], expected, "segment {number}");
-            let capacity = segment.nodes.capacity();
-            assert!(capacity <= Self::PLACES);
-            assert_eq!(expected == Some("empty"), capacity == 0);
-        }
-        let nodes = self.segments.iter().map(|segment| segment.nodes.len());
-        assert_eq!(self.len, nodes.sum::<usize>());
-        assert!(self.len > 0 || self.segments.len() <= 1);
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! - A *list* holds and counts the timers of one slot. It is doubly linked through the nodes by
 //!   32-bit indices, so a node carries eight bytes of links and no pointer.
-//! - A *level* is two rotations of slots, and a bitmap of the occupied ones. Empty slots cost
-//!   nothing: counting trailing zeros finds the next occupied slot.
+//! - A *rotation* is 64 slots, and a bitmap of the occupied ones. Empty slots cost nothing: counting
+//!   trailing zeros finds the next occupied slot. Two rotations are a level.
 //!
 //! Invariants:
 //!
@@ -30,52 +30,59 @@ impl<T> Wheel<T> {
         let sequence = self.next_sequence;
         self.next_sequence = sequence.saturating_add(1);
         let index = self.nodes.vacant_index();
-        let (previous, position) = self.append_by_due(index, due);
-        let node = self.nodes.put(Node {
-            due,
-            sequence,
-            links: Links::last(previous),
-            position,
-            value: make(),
-        });
+        let (links, position) = self.append(index, due);
+        let node = self.nodes.put(
+            index,
+            Node {
+                due,
+                sequence,
+                links,
+                position,
+                value: make(),
+            },
+        );
         (Key::new(index, sequence), &mut node.value)
     }
 
-    /// Appends a node to the list of its due. Returns the node before it and the position.
+    /// Puts a node behind all others of its due. Returns what the caller has to store in it.
     #[inline(always)]
-    fn append_by_due(&mut self, index: u32, due: u64) -> (u32, Position) {
+    fn append(&mut self, index: u32, due: u64) -> (Links, Position) {
         if due < self.elapsed {
             return (self.append_overdue(index, due), Position::OVERDUE);
         }
-        let (level, slot) = self.slot_of(due);
-        (
-            self.append(index, level, slot),
-            Position::of_slot(level, slot),
-        )
+        let position = self.position_of(due);
+        (self.enter(position, index, List::behind_all), position)
     }
 
     #[cold]
-    fn append_overdue(&mut self, index: u32, due: u64) -> u32 {
+    fn append_overdue(&mut self, index: u32, due: u64) -> Links {
         let list = self.overdue.entry(due).or_insert(List::EMPTY);
-        list.append(index, &mut self.nodes)
+        let links = list.behind_all();
+        list.insert(index, links, &mut self.nodes);
+        links
     }
 
-    /// Appends a node to the list of a slot. Returns the node before it, for the caller to store.
-    #[inline]
-    fn append(&mut self, index: u32, level: usize, slot: usize) -> u32 {
-        let at = match self.levels.get_mut(level) {
-            Some(level) => level,
-            None => grow(&mut self.levels, level),
+    /// Puts a node into a slot, where `place` says. Returns its links, for the caller to store.
+    #[inline(always)]
+    fn enter(
+        &mut self,
+        position: Position,
+        index: u32,
+        place: impl FnOnce(&List) -> Links,
+    ) -> Links {
+        let rotation = match self.rotations.get_mut(position.rotation()) {
+            Some(rotation) => rotation,
+            None => grow(&mut self.rotations, position),
         };
-        let list = &mut at.slots[slot];
-        let previous = list.append(index, &mut self.nodes);
-        if previous == NONE {
-            at.occupied[slot / 64] |= 1 << (slot % 64);
-            self.occupied |= 1 << level;
+        let list = &mut rotation.slots[position.slot()];
+        let links = place(list);
+        list.insert(index, links, &mut self.nodes);
+        if list.len == 1 {
+            rotation.occupied |= 1 << position.slot();
         } else if list.len() == FEW + 1 {
-            self.note_crowd(level, slot);
+            self.note_crowd(position);
         }
-        previous
+        links
     }
 
     /// Disarms a timer and returns what `take` returns. The emptied value is forgotten, so it must
@@ -94,48 +101,43 @@ impl<T> Wheel<T> {
     }
 
     /// Removes a node from its list and from the storage.
-    pub(super) fn remove_node(&mut self, index: u32) -> Option<T> {
-        let node = self.nodes.remove(index)?;
+    pub(crate) fn remove_at(&mut self, index: u32) -> T {
+        let node = self.nodes.remove(index);
         self.unlink_from(node.position, node.links, node.due);
-        Some(node.value)
+        node.value
     }
 
-    pub(super) fn link(&mut self, index: u32, due: u64) {
-        let (previous, position) = self.append_by_due(index, due);
+    /// Moves a node behind all others of this due.
+    pub(crate) fn relink_at(&mut self, index: u32, due: u64) {
+        self.unlink(index);
+        let (links, position) = self.append(index, due);
         let node = &mut self.nodes[index];
-        (node.due, node.links, node.position) = (due, Links::last(previous), position);
+        (node.due, node.links, node.position) = (due, links, position);
     }
 
-    /// Links a node that was unlinked from a slot of the level `from`, before all nodes of its new
-    /// slot: those with the same due were armed later.
+    /// Moves a node from the level `from` to a finer one, before all nodes of its new slot: those
+    /// with the same due were armed later.
     ///
     /// If a slot of its due on a level in between is occupied, the node goes there. Otherwise a
     /// timer of that slot with the same due would later cascade in front of the node.
-    pub(super) fn link_first(&mut self, index: u32, from: usize) {
+    pub(super) fn cascade_node(&mut self, index: u32, from: usize) {
+        self.unlink(index);
         let due = self.nodes[index].due;
-        let (finest, slot) = self.slot_of(due);
-        let in_between = (finest + 1..from).rev().find_map(|level| {
-            let slot = slot_of_number(due >> (level as u32 * DIGIT_BITS));
-            let is_taken = self.levels[level].slot(slot).len() > 0;
-            is_taken.then_some((level, slot))
-        });
-        let (level, slot) = in_between.unwrap_or((finest, slot));
-        let list = &mut self.levels[level].slots[slot];
-        if list.head == NONE {
-            return self.link(index, due);
-        }
-        let second = std::mem::replace(&mut list.head, index);
-        list.len += 1;
-        self.nodes[second].links.previous = index;
+        let finest = self.position_of(due);
+        let position = (finest.level() + 1..from)
+            .rev()
+            .map(|level| Position::new(level, due >> shift(level)))
+            .find(|&in_between| self.list(in_between).len() > 0)
+            .unwrap_or(finest);
+        let links = self.enter(position, index, List::before_all);
         let node = &mut self.nodes[index];
-        node.links = Links::first(second);
-        node.position = Position::of_slot(level, slot);
+        (node.links, node.position) = (links, position);
     }
 
-    /// The level and the slot for a due not before `elapsed`: the finest level whose present slot
-    /// and the slots after it include that of the due.
+    /// The slot for a due not before `elapsed`, in the finest level whose present slot and the
+    /// slots after it include that of the due.
     #[inline]
-    fn slot_of(&self, due: u64) -> (usize, usize) {
+    fn position_of(&self, due: u64) -> Position {
         // With this bit set, a distance below two is level 0 too.
         let distance = (due - self.elapsed) | 2;
         let mut level = (distance.ilog2() - 1) / DIGIT_BITS;
@@ -144,11 +146,21 @@ impl<T> Wheel<T> {
             level += 1;
             shift += DIGIT_BITS;
         }
-        (level as usize, slot_of_number(due >> shift))
+        Position::new(level as usize, due >> shift)
+    }
+
+    /// The list of a slot of a level that exists.
+    pub(super) fn list(&self, position: Position) -> &List {
+        &self.rotations[position.rotation()].slots[position.slot()]
+    }
+
+    /// The lists of all slots, level by level.
+    pub(super) fn lists(&self) -> impl Iterator<Item = &List> {
+        self.rotations.iter().flat_map(|rotation| &rotation.slots)
     }
 
     /// Removes a node from its list, but not from the storage.
-    pub(super) fn unlink(&mut self, index: u32) {
+    fn unlink(&mut self, index: u32) {
         let node = &self.nodes[index];
         let (due, position, links) = (node.due, node.position, node.links);
         self.unlink_from(position, links, due);
@@ -156,17 +168,11 @@ impl<T> Wheel<T> {
 
     #[inline]
     fn unlink_from(&mut self, position: Position, links: Links, due: u64) {
-        if position == Position::OVERDUE {
+        let Some(rotation) = self.rotations.get_mut(position.rotation()) else {
             return self.unlink_overdue(due, links);
-        }
-        let level = &mut self.levels[position.level()];
-        if !level.slots[position.slot()].unlink(links, &mut self.nodes) {
-            return;
-        }
-        let (half, bit) = (position.slot() / 64, position.slot() % 64);
-        level.occupied[half] &= !(1 << bit);
-        if level.occupied[half] == 0 && level.occupied[1 - half] == 0 {
-            self.occupied &= !(1 << position.level());
+        };
+        if rotation.slots[position.slot()].unlink(links, &mut self.nodes) {
+            rotation.occupied &= !(1 << position.slot());
         }
     }
 
@@ -182,16 +188,20 @@ impl<T> Wheel<T> {
 
 #[cold]
 #[inline(never)]
-fn grow(levels: &mut Vec<Level>, level: usize) -> &mut Level {
-    levels.resize_with(level + 1, || Level::EMPTY);
-    &mut levels[level]
+fn grow(rotations: &mut Vec<Rotation>, position: Position) -> &mut Rotation {
+    rotations.resize(2 * (position.level() + 1), Rotation::EMPTY);
+    &mut rotations[position.rotation()]
 }
 
 /// How many bits wider a slot is than one of the level below.
 pub(crate) const DIGIT_BITS: u32 = 6;
 
-/// Two rotations, so that the next slot of the level above fits in after the present one.
-pub(super) const SLOTS: usize = 2 << DIGIT_BITS;
+/// The slots of a rotation.
+const ROTATION: usize = 1 << DIGIT_BITS;
+
+/// The slots of a level: two rotations, so that the next slot of the level above fits in after the
+/// present one.
+pub(super) const SLOTS: usize = 2 * ROTATION;
 
 /// A coarse slot with at most this many timers is not crowded, and waits for its time.
 pub(super) const FEW: usize = if cfg!(test) { 8 } else { 256 };
@@ -199,60 +209,22 @@ pub(super) const FEW: usize = if cfg!(test) { 8 } else { 256 };
 /// How many levels span every `u64`.
 pub(super) const MAX_LEVELS: usize = (u64::BITS - 1).div_ceil(DIGIT_BITS) as usize;
 
-/// The index within its level of the slot with this number, counted from tick 0.
-#[inline]
-pub(super) fn slot_of_number(number: u64) -> usize {
-    number as usize & (SLOTS - 1)
+/// How far to shift a tick for the number of its slot in a level, counted from tick 0.
+pub(super) fn shift(level: usize) -> u32 {
+    level as u32 * DIGIT_BITS
 }
 
-pub(super) struct Level {
-    /// Not one word of 128 bits: reading it whole would wait for a write of a part.
-    occupied: [u64; 2],
-    slots: [List; SLOTS],
+#[derive(Clone)]
+pub(super) struct Rotation {
+    pub(super) occupied: u64,
+    slots: [List; ROTATION],
 }
 
-impl Level {
-    pub(super) const EMPTY: Level = Level {
-        occupied: [0; 2],
-        slots: [List::EMPTY; SLOTS],
+impl Rotation {
+    const EMPTY: Rotation = Rotation {
+        occupied: 0,
+        slots: [List::EMPTY; ROTATION],
     };
-
-    #[cfg(test)]
-    pub(super) fn is_empty(&self) -> bool {
-        self.occupied == [0; 2]
-    }
-
-    /// The distance from the slot `present` to the first occupied one. There must be one.
-    #[inline]
-    pub(super) fn first_from(&self, present: usize) -> u64 {
-        let [low, high] = self.occupied.map(u128::from);
-        let ahead = (high << 64 | low).rotate_right(present as u32);
-        u64::from(ahead.trailing_zeros())
-    }
-
-    pub(super) fn slots(&self) -> impl Iterator<Item = &List> {
-        self.slots.iter()
-    }
-
-    pub(super) fn slot(&self, slot: usize) -> &List {
-        &self.slots[slot]
-    }
-
-    #[cfg(test)]
-    pub(super) fn check<T>(&self, nodes: &Segments<Node<T>>, level: usize) -> usize {
-        (0..SLOTS)
-            .map(|slot| {
-                let length = self.slots[slot].check(nodes, Position::of_slot(level, slot));
-                let bit = self.occupied[slot / 64] >> (slot % 64) & 1 == 1;
-                assert_eq!(
-                    bit,
-                    length > 0,
-                    "the bit of slot {slot} of level {level} is wrong"
-                );
-                length
-            })
-            .sum()
-    }
 }
 
 /// The list that a node is in: that of a slot of a level, or that of its due among the overdue. One
@@ -261,11 +233,13 @@ impl Level {
 pub(super) struct Position(u64);
 
 impl Position {
+    /// In no rotation that can be.
     pub(super) const OVERDUE: Position = Position(u64::MAX);
 
+    /// The slot of a level with this number, counted from tick 0.
     #[inline]
-    pub(super) fn of_slot(level: usize, slot: usize) -> Position {
-        Position((level * SLOTS + slot) as u64)
+    pub(super) fn new(level: usize, number: u64) -> Position {
+        Position((level * SLOTS) as u64 | number % SLOTS as u64)
     }
 
     #[inline]
@@ -273,9 +247,19 @@ impl Position {
         self.0 as usize / SLOTS
     }
 
+    /// How many slots of its level it lies behind the one with this number.
+    pub(super) fn distance_from(self, number: u64) -> u64 {
+        self.0.wrapping_sub(number) % SLOTS as u64
+    }
+
     #[inline]
-    pub(super) fn slot(self) -> usize {
-        slot_of_number(self.0)
+    fn rotation(self) -> usize {
+        self.0 as usize / ROTATION
+    }
+
+    #[inline]
+    fn slot(self) -> usize {
+        self.0 as usize % ROTATION
     }
 }
 
@@ -290,29 +274,8 @@ pub(super) struct Node<T> {
 
 #[derive(Clone, Copy)]
 pub(super) struct Links {
-    previous: u32,
-    next: u32,
-}
-
-impl Links {
-    pub(super) fn is_last(self) -> bool {
-        self.next == NONE
-    }
-
-    fn first(next: u32) -> Links {
-        Links {
-            previous: NONE,
-            next,
-        }
-    }
-
-    #[inline]
-    fn last(previous: u32) -> Links {
-        Links {
-            previous,
-            next: NONE,
-        }
-    }
+    pub(super) previous: u32,
+    pub(super) next: u32,
 }
 
 /// The two ends of a list, and its length.
@@ -324,7 +287,7 @@ pub(super) struct List {
 }
 
 impl List {
-    pub(super) const EMPTY: List = List {
+    const EMPTY: List = List {
         head: NONE,
         tail: NONE,
         len: 0,
@@ -335,12 +298,14 @@ impl List {
         self.len as usize
     }
 
-    pub(super) fn first(&self) -> Option<u32> {
-        (self.head != NONE).then_some(self.head)
+    /// The first node of a list that is not empty.
+    pub(super) fn first(&self) -> u32 {
+        self.head
     }
 
-    pub(super) fn last(&self) -> Option<u32> {
-        (self.tail != NONE).then_some(self.tail)
+    /// The last node of a list that is not empty.
+    pub(super) fn last(&self) -> u32 {
+        self.tail
     }
 
     pub(super) fn iter<'a, T>(
@@ -356,54 +321,53 @@ impl List {
         })
     }
 
-    /// Appends a node. Returns the node before it, for the caller to store.
     #[inline(always)]
-    fn append<T>(&mut self, index: u32, nodes: &mut Segments<Node<T>>) -> u32 {
-        self.len += 1;
-        let previous = std::mem::replace(&mut self.tail, index);
-        match previous {
-            NONE => self.head = index,
-            previous => nodes[previous].links.next = index,
+    fn before_all(&self) -> Links {
+        Links {
+            previous: NONE,
+            next: self.head,
         }
-        previous
+    }
+
+    #[inline(always)]
+    fn behind_all(&self) -> Links {
+        Links {
+            previous: self.tail,
+            next: NONE,
+        }
+    }
+
+    /// Puts a node between these two, which are neighbours.
+    #[inline(always)]
+    fn insert<T>(&mut self, index: u32, links: Links, nodes: &mut Segments<Node<T>>) {
+        self.len += 1;
+        self.set_neighbours(links, index, index, nodes);
     }
 
     /// Unlinks a node that had these links. Returns whether the list is now empty.
     #[inline(always)]
     fn unlink<T>(&mut self, links: Links, nodes: &mut Segments<Node<T>>) -> bool {
-        let Links { previous, next } = links;
-        match previous {
-            NONE => self.head = next,
-            previous => nodes[previous].links.next = next,
-        }
-        match next {
-            NONE => self.tail = previous,
-            next => nodes[next].links.previous = previous,
-        }
         self.len -= 1;
+        self.set_neighbours(links, links.next, links.previous, nodes);
         self.len == 0
     }
 
-    /// Asserts that links agree in both directions and nodes have this position. Returns the
-    /// length.
-    #[cfg(test)]
-    pub(super) fn check<T>(&self, nodes: &Segments<Node<T>>, position: Position) -> usize {
-        let mut previous = NONE;
-        let mut length = 0;
-        for (index, node) in self.iter(nodes) {
-            assert_eq!(
-                node.links.previous, previous,
-                "node {index} does not link back to the one before it"
-            );
-            assert_eq!(
-                node.position, position,
-                "node {index} does not know the list that it is in"
-            );
-            previous = index;
-            length += 1;
+    /// Makes `after` follow the previous one of `links`, and `before` precede the next one.
+    #[inline(always)]
+    fn set_neighbours<T>(
+        &mut self,
+        links: Links,
+        after: u32,
+        before: u32,
+        nodes: &mut Segments<Node<T>>,
+    ) {
+        match links.previous {
+            NONE => self.head = after,
+            previous => nodes[previous].links.next = after,
         }
-        assert_eq!(self.tail, previous, "the list does not end at its tail");
-        assert_eq!(self.len(), length, "the list counts its nodes");
-        length
+        match links.next {
+            NONE => self.tail = before,
+            next => nodes[next].links.previous = before,
+        }
     }
 }

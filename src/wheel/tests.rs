@@ -1,17 +1,14 @@
 //! The unit tests of the wheel, and their helpers.
-//!
-//! Invariant: a test that holds its wheel in [`Printed`] prints the wheel when it fails.
 
 mod even;
 mod memory;
 mod model;
 
-use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-use super::slots::FEW;
-use super::slots::{MAX_LEVELS, Position, SLOTS, slot_of_number};
+use super::segments::{NONE, tests::VISITS};
+use super::slots::{FEW, MAX_LEVELS, Position, SLOTS, shift};
 use super::turn::EARLY;
 use super::*;
 
@@ -20,58 +17,36 @@ impl<T> Wheel<T> {
     fn check(&self) {
         self.nodes.check();
         assert!(self.elapsed <= self.now);
-        let mut overdue = 0;
+        let mut linked = 0;
+        for (number, list) in self.lists().enumerate() {
+            let (level, slot) = (number / SLOTS, (number % SLOTS) as u64);
+            let bit = self.rotations[number / 64].occupied >> (slot % 64) & 1 == 1;
+            assert_eq!(bit, list.len() > 0, "slot {slot} of level {level}");
+            linked += self.check_list(list, Position::new(level, slot), |due| {
+                let number = due >> shift(level);
+                let ahead = number - (self.elapsed >> shift(level));
+                due >= self.elapsed && ahead < SLOTS as u64 && number % SLOTS as u64 == slot
+            });
+        }
         for (&due, list) in &self.overdue {
-            assert!(due < self.elapsed && list.first().is_some());
-            assert!(list.iter(&self.nodes).all(|(_, node)| node.due == due));
-            overdue += list.check(&self.nodes, Position::OVERDUE);
+            assert!(due < self.elapsed && list.len() > 0);
+            linked += self.check_list(list, Position::OVERDUE, |other| other == due);
         }
-        let in_levels: usize = self
-            .levels
-            .iter()
-            .enumerate()
-            .map(|(number, level)| level.check(&self.nodes, number))
-            .sum();
-        assert_eq!(overdue + in_levels, self.len(), "a node is in no list");
-        for (number, level) in self.levels.iter().enumerate() {
-            let bit = self.occupied >> number & 1 == 1;
-            assert_eq!(bit, !level.is_empty(), "the bit of level {number}");
-        }
-        for (_, node) in self.nodes() {
-            if node.position == Position::OVERDUE {
-                continue;
-            }
-            assert!(node.due >= self.elapsed);
-            let (level, slot) = (node.position.level(), node.position.slot());
-            let shift = level as u32 * DIGIT_BITS;
-            let number = node.due >> shift;
-            assert_eq!(slot_of_number(number), slot, "its slot");
-            let ahead = number - (self.elapsed >> shift);
-            assert!(ahead < SLOTS as u64, "a timer is two rotations behind");
-        }
+        assert_eq!(linked, self.len(), "a node is in no list");
     }
 
-    fn nodes(&self) -> impl Iterator<Item = (u32, &Node<T>)> {
-        let indices = 0..self.nodes.end();
-        indices.filter_map(|index| Some((index, self.nodes.get(index)?)))
-    }
-
-    /// How many segments hold a timer.
-    fn segments_in_use(&self) -> usize {
-        let numbers = self
-            .nodes()
-            .map(|(index, _)| index as usize / Segments::<Node<T>>::PLACES);
-        numbers.collect::<HashSet<_>>().len()
-    }
-}
-
-struct Printed<T>(Wheel<T>);
-
-impl<T> Drop for Printed<T> {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("{:#?}", self.0);
+    /// Asserts that a list links its nodes in both directions and counts them, and that they know
+    /// it. Returns how many they are.
+    fn check_list(&self, list: &List, position: Position, is_its: impl Fn(u64) -> bool) -> usize {
+        let (mut previous, mut length) = (NONE, 0);
+        for (index, node) in list.iter(&self.nodes) {
+            assert_eq!(node.links.previous, previous, "node {index}");
+            assert_eq!(node.position, position, "node {index}");
+            assert!(is_its(node.due), "node {index}, due at {}", node.due);
+            (previous, length) = (index, length + 1);
         }
+        assert_eq!((list.last(), list.len()), (previous, length));
+        length
     }
 }
 
@@ -155,8 +130,8 @@ fn levels_are_made_on_overflow_and_dropped_once_empty() {
     assert_eq!(wheel.levels(), 1);
     assert_eq!(wheel.advance(1).count(), 0);
     assert_eq!(
-        wheel.levels.len(),
-        1,
+        wheel.rotations.len(),
+        2,
         "the memory of an emptied level is given back at the next turn"
     );
 }
@@ -170,9 +145,9 @@ fn a_node_is_no_larger_than_it_must_be() {
 #[test]
 fn a_position_gives_back_what_it_was_made_of() {
     for level in 0..MAX_LEVELS {
-        for slot in 0..SLOTS {
-            let position = Position::of_slot(level, slot);
-            assert_eq!((position.level(), position.slot()), (level, slot));
+        for slot in 0..SLOTS as u64 {
+            let position = Position::new(level, slot);
+            assert_eq!((position.level(), position.distance_from(0)), (level, slot));
             assert!(position != Position::OVERDUE);
         }
     }
@@ -262,23 +237,4 @@ fn due_timers_are_found_within_a_budget_and_stay_until_taken() {
     wheel.relink_at(late, 131);
     assert_eq!(wheel.find_due(130, &mut budget), Found::Nothing);
     wheel.check();
-}
-
-#[test]
-fn a_wheel_prints_as_one_line_or_as_a_drawing() {
-    let mut wheel = Wheel::new().starting_at(10);
-    wheel.extend([(5, ()), (20, ()), (700, ())]);
-    assert_eq!(
-        format!("{wheel:?}"),
-        "Wheel { now: 10, len: 3, levels: 2, next_turn: Some(5), .. }"
-    );
-    let drawing = format!("{wheel:#?}");
-    for timer in [
-        "tick 10",
-        "overdue: 5#1\n",
-        "slot 20: 20#2",
-        "slot 10: 700#3",
-    ] {
-        assert!(drawing.contains(timer), "{timer:?} is not in:\n{drawing}");
-    }
 }

@@ -11,7 +11,7 @@
 //!
 //! ```text
 //!   level 1   [ . . . X X X ]        the slot behind the present one holds many
-//!                     |||            each turn moves at most `EARLY` of them, the last one first
+//!                     |||            each turn moves some `EARLY` of them, the last one first
 //!   level 0   [ . . . . | o o o ]    to the second rotation, before what was armed there since
 //! ```
 //!
@@ -28,7 +28,7 @@
 //! the slot being cascaded, which starts at `elapsed`, wait there.
 
 use super::Wheel;
-use super::slots::{DIGIT_BITS, FEW, slot_of_number};
+use super::slots::{FEW, List, Position, shift};
 
 /// The decision of [`Wheel::turn`]'s caller on a timer whose slot has come.
 pub(crate) enum Decision {
@@ -38,11 +38,8 @@ pub(crate) enum Decision {
     Reschedule(u64),
 }
 
-/// Judging a timer and waking its task costs as much as cascading this many.
-pub(super) const JUDGED: usize = 8;
-
-/// The most timers that cascade ahead of their time at a tick, unless more must be moved in time.
-/// Small in unit tests, so that small wheels reach it.
+/// The most timers of a level that cascade ahead of their time at a tick, unless more must be moved
+/// in time. Small in unit tests, so that small wheels reach it.
 pub(super) const EARLY: usize = if cfg!(test) { 32 } else { 1_024 };
 
 /// How many timers are left to cascade ahead of their time at a tick.
@@ -63,68 +60,73 @@ pub(crate) enum Found<D = u32> {
 }
 
 impl<T> Wheel<T> {
-    /// Advances by a bounded amount of work: judges at most `budget` timers, or cascades at most
-    /// [`JUDGED`] times as many. Returns whether nothing more is due by `now`.
+    /// Advances by a bounded amount of work: judges or cascades at most `budget` timers. Returns
+    /// whether nothing more is due by `now`.
     ///
     /// A timer is judged in place, so nothing is copied for a timer that is truly due later.
     pub(crate) fn turn(
         &mut self,
         now: u64,
-        budget: usize,
+        mut budget: usize,
         mut judge: impl FnMut(u64, &mut T) -> Decision,
     ) -> bool {
-        self.now = self.now.max(now);
-        let mut left = budget * JUDGED;
-        while left > 0 {
-            match self.step(&mut left) {
-                Found::Due(index) => {
-                    left = left.saturating_sub(JUDGED);
-                    let node = &mut self.nodes[index];
-                    match judge(node.due, &mut node.value) {
-                        Decision::Fire => drop(self.remove_node(index)),
-                        // Always later than this turn, or the turn would not end.
-                        Decision::Reschedule(due) => {
-                            self.unlink(index);
-                            self.link(index, due.max(self.now.saturating_add(1)));
-                        }
-                    }
+        loop {
+            let index = match self.find_due(now, &mut budget) {
+                Found::Due(index) => index,
+                found => return found == Found::Nothing,
+            };
+            let node = &mut self.nodes[index];
+            match judge(node.due, &mut node.value) {
+                Decision::Fire => drop(self.remove_at(index)),
+                // Always later than this turn, or the turn would not end.
+                Decision::Reschedule(due) => {
+                    self.relink_at(index, due.max(self.now.saturating_add(1)));
                 }
-                Found::Unfinished => {}
-                Found::Nothing => return true,
             }
         }
-        false
+    }
+
+    /// Finds the first timer that is due by `now`, in at most `budget` steps, and deducts them.
+    pub(crate) fn find_due(&mut self, now: u64, budget: &mut usize) -> Found {
+        self.now = self.now.max(now);
+        while *budget > 0 {
+            let found = self.step(budget);
+            if found != Found::Unfinished {
+                *budget = budget.saturating_sub(1);
+                return found;
+            }
+        }
+        Found::Unfinished
     }
 
     /// Finds one timer that is due by `now`, or cascades timers of one slot within the budget.
-    pub(super) fn step(&mut self, budget: &mut usize) -> Found {
+    fn step(&mut self, budget: &mut usize) -> Found {
         if let Some(first) = self.first_overdue() {
             return Found::Due(first);
         }
-        let next = self.next_slot();
-        let Some((level, slot, start)) = next.filter(|&(.., start)| start <= self.now) else {
+        // Of two slots that start at one tick the coarser one comes first, because its timers may
+        // be due by then, and were armed before those of the same due in the other.
+        let next = self
+            .occupied_slots()
+            .reduce(|one, other| if other.2 <= one.2 { other } else { one });
+        let Some((level, number, start)) = next.filter(|&(.., start)| start <= self.now) else {
             return self.finish(budget);
         };
         self.elapsed = start;
         if level == 0 {
-            let first = self.levels[level].slot(slot).first();
-            return first.map_or(Found::Nothing, Found::Due);
+            return Found::Due(self.list(Position::new(level, number)).first());
         }
-        *budget -= self.cascade(level, slot, *budget);
+        *budget -= self.cascade(level, number, *budget);
         Found::Unfinished
     }
 
     /// Moves at most `most` timers of a slot to finer levels. Returns how many it moved.
-    fn cascade(&mut self, level: usize, slot: usize, most: usize) -> usize {
-        let list = self.levels[level].slot(slot);
-        let moved = list.len().min(most);
+    fn cascade(&mut self, level: usize, number: u64, most: usize) -> usize {
+        let slot = Position::new(level, number);
+        let moved = self.list(slot).len().min(most);
         for _ in 0..moved {
             // Timers of the same due in a finer slot were linked later, so these go to the front.
-            let Some(last) = self.levels[level].slot(slot).last() else {
-                break;
-            };
-            self.unlink(last);
-            self.link_first(last, level);
+            self.cascade_node(self.list(slot).last(), level);
         }
         moved
     }
@@ -132,79 +134,62 @@ impl<T> Wheel<T> {
     /// Nothing more is due by `now`. Cascades ahead of time as far as the budget allows.
     fn finish(&mut self, budget: &mut usize) -> Found {
         self.elapsed = self.now;
-        let mut left = if self.early.tick == self.now {
-            self.early.left
-        } else {
-            match self.early_quota(1) {
-                0 => 0,
-                shares => shares.max(EARLY),
-            }
-        };
+        if self.early.tick != self.now {
+            self.early = Early {
+                tick: self.now,
+                left: self.early_quota(1),
+            };
+        }
         // The finest levels come first, since their slots have the least time left.
         for level in 1..self.levels() {
-            if let Some((slot, _)) = self.early_slot(level) {
-                let own = left.saturating_sub(self.early_quota(level + 1));
-                let moved = self.cascade(level, slot, own.min(*budget));
-                left -= moved;
-                *budget -= moved;
-            }
+            let own = self.early.left.saturating_sub(self.early_quota(level + 1));
+            let next = self.absolute_slot(level) + 1;
+            let moved = self.cascade(level, next, own.min(*budget));
+            self.early.left -= moved;
+            *budget -= moved;
         }
-        let is_cut = *budget == 0 && left > 0;
-        self.early = Early {
-            tick: self.now,
-            left: if is_cut { left } else { 0 },
-        };
-        if is_cut {
+        if *budget == 0 && self.early.left > 0 {
             return Found::Unfinished;
         }
+        self.early.left = 0;
         // The next turn takes all of this into account.
         self.crowded = u64::MAX;
-        self.levels.truncate(self.levels());
+        self.rotations.truncate(2 * self.levels());
         Found::Nothing
     }
 
-    /// How many timers each turn has to move before the next slots of this and coarser levels
-    /// start.
+    /// How many timers of the next slots of this and coarser levels a turn moves: twice those that
+    /// each turn would have to before they start, so that nothing is left if turns are late.
     fn early_quota(&self, level: usize) -> usize {
-        let shares = (level..self.levels()).filter_map(|level| self.early_slot(level));
-        shares.map(|(_, share)| share).sum()
-    }
-
-    /// The next slot of a coarse level, if it is to be emptied by now, and its timers for each
-    /// turn.
-    fn early_slot(&self, level: usize) -> Option<(usize, usize)> {
-        let number = self.absolute_slot(level) + 1;
-        let from = self.early_from(level, number)?;
-        if from > self.elapsed {
-            return None;
-        }
-        let slot = slot_of_number(number);
-        let ticks = (number << (level as u32 * DIGIT_BITS)) - self.elapsed;
-        let ticks = usize::try_from(ticks).unwrap_or(usize::MAX);
-        Some((slot, self.levels[level].slot(slot).len().div_ceil(ticks)))
+        let shares = (level..self.levels()).filter_map(|level| {
+            let next = self.absolute_slot(level) + 1;
+            self.early_from(level, next)
+                .filter(|&from| from <= self.elapsed)?;
+            let ticks = (next << shift(level)) - self.elapsed;
+            let timers = self.list(Position::new(level, next)).len();
+            Some((2 * timers).div_ceil(ticks as usize))
+        });
+        shares.sum()
     }
 
     /// The tick from which a coarse slot is emptied ahead of its time. It leaves twice the turns
     /// needed, but at most a rotation of the finer level. `None` for few timers.
     fn early_from(&self, level: usize, number: u64) -> Option<u64> {
-        let timers = self.levels[level].slot(slot_of_number(number)).len();
-        if timers <= FEW {
-            return None;
-        }
-        let shift = level as u32 * DIGIT_BITS;
+        let timers = self.list(Position::new(level, number)).len();
         let turns = 2 * timers.div_ceil(EARLY) as u64;
-        Some((number << shift) - turns.min(1 << shift))
+        (timers > FEW).then(|| (number << shift(level)) - turns.min(1 << shift(level)))
     }
 
     /// A slot has just become crowded. The owner's wake-up is still based on the old count.
     #[cold]
     #[inline(never)]
-    pub(super) fn note_crowd(&mut self, level: usize, slot: usize) {
+    pub(super) fn note_crowd(&mut self, slot: Position) {
+        let level = slot.level();
         let present = self.absolute_slot(level);
-        let ahead = slot_of_number((slot as u64).wrapping_sub(present)) as u64;
+        let ahead = slot.distance_from(present);
         if level > 0 && ahead > 0 {
             // The slot may hold many more by then.
-            let fits_from = (present + ahead - 1) << (level as u32 * DIGIT_BITS);
+            let fits_from = (present + ahead - 1) << shift(level);
             let next = self.now.saturating_add(1);
             self.crowded = self.crowded.min(fits_from.max(next));
         }
@@ -219,101 +204,73 @@ impl<T> Wheel<T> {
 
     /// The number of a level's slot in which `elapsed` lies, counted from tick 0.
     fn absolute_slot(&self, level: usize) -> u64 {
-        self.elapsed >> (level as u32 * DIGIT_BITS)
+        self.elapsed >> shift(level)
     }
 
-    pub(super) fn first_overdue(&self) -> Option<u32> {
-        let (_, list) = self.overdue.first_key_value()?;
-        list.first()
+    fn first_overdue(&self) -> Option<u32> {
+        self.overdue.values().next().map(List::first)
     }
 
-    /// The slot whose time comes next. If two start at the same tick, a coarse one comes before
-    /// level 0, because its timers may be due by then. The finer of two coarse ones comes first,
-    /// because timers of the other have to pass through it.
-    fn next_slot(&self) -> Option<(usize, usize, u64)> {
-        let first = |one: (usize, usize, u64), other: (usize, usize, u64)| {
-            let is_other = other.2 < one.2 || other.2 == one.2 && one.0 == 0;
-            if is_other { other } else { one }
-        };
-        self.occupied_slots().reduce(first)
-    }
-
-    /// Each level's first occupied slot, the finest first: the level, the slot and its first tick.
-    pub(super) fn occupied_slots(&self) -> impl Iterator<Item = (usize, usize, u64)> + '_ {
-        let mut occupied = self.occupied;
-        std::iter::from_fn(move || {
-            if occupied == 0 {
-                return None;
-            }
-            let level = occupied.trailing_zeros() as usize;
-            occupied &= occupied - 1;
-            let shift = level as u32 * DIGIT_BITS;
-            let present = self.elapsed >> shift;
-            let number = present + self.levels[level].first_from(slot_of_number(present));
-            Some((level, slot_of_number(number), number << shift))
+    /// Each level's first occupied slot, the finest level first: the level, the number of the slot,
+    /// and its first tick.
+    fn occupied_slots(&self) -> impl Iterator<Item = (usize, u64, u64)> + '_ {
+        let levels = self.rotations.chunks_exact(2).enumerate();
+        levels.filter_map(|(level, rotations)| {
+            let present = self.absolute_slot(level);
+            let [low, high] = [0, 1].map(|half| u128::from(rotations[half].occupied));
+            let from_present = (high << 64 | low).rotate_right(present as u32);
+            (from_present != 0).then(|| {
+                let number = present + u64::from(from_present.trailing_zeros());
+                (level, number, number << shift(level))
+            })
         })
     }
-}
 
-impl<T> Wheel<T> {
-    /// Finds the first timer that is due by `now`, in at most `budget` steps, and deducts them.
-    pub(crate) fn find_due(&mut self, now: u64, budget: &mut usize) -> Found {
-        self.now = self.now.max(now);
-        while *budget > 0 {
-            let found = self.step(budget);
-            if found != Found::Unfinished {
-                *budget = budget.saturating_sub(1);
-                return found;
-            }
+    /// The timer that fires first, and its due. A coarse slot that holds more than `most` timers is
+    /// not searched: any of its timers stands for it, as if due at its start.
+    pub(super) fn earliest(&self, most: usize) -> Option<(u64, u32)> {
+        if let Some((&due, list)) = self.overdue.first_key_value() {
+            return Some((due, list.first()));
         }
-        Found::Unfinished
+        let mut earliest = None;
+        for (level, number, start) in self.occupied_slots() {
+            if earliest.is_some_and(|(due, _)| due < start) {
+                continue;
+            }
+            let list = self.list(Position::new(level, number));
+            let first = if level == 0 || list.len() > most {
+                (start, list.first())
+            } else {
+                let dues = list
+                    .iter(&self.nodes)
+                    .map(|(index, node)| (node.due, index));
+                dues.min_by_key(|&(due, _)| due)?
+            };
+            // Of two with the same due, the one in the coarser level was linked first.
+            earliest = [first]
+                .into_iter()
+                .chain(earliest)
+                .min_by_key(|&(due, _)| due);
+        }
+        earliest
     }
 
     /// The tick of the next turn that finds a timer due, or the start of its slot.
     pub(crate) fn next_due(&self) -> Option<u64> {
-        let overdue = self.overdue.first_key_value().map(|(&due, _)| due);
-        overdue.or_else(|| self.earliest_in_slots())
+        // The search is bounded, because a needless turn costs little.
+        self.earliest(16).map(|(due, _)| due)
     }
 
-    /// The tick of the next turn that finds a timer due, or the start of its slot, or an earlier
-    /// one if there is something to cascade ahead of time.
-    pub(super) fn next_due_or_cascade(&self) -> Option<u64> {
-        let due = self.next_due()?;
+    /// The tick from which there is something to cascade ahead of time, if it comes before `due`,
+    /// the next one.
+    pub(super) fn early_before(&self, due: u64) -> u64 {
         // Only the first slot and the one after it can be emptied before the first one's timers are
         // due.
         let coarse = self.occupied_slots().filter(|&(level, ..)| level > 0);
-        let cascades = coarse.filter_map(|(level, _, start)| {
-            let number = start >> (level as u32 * DIGIT_BITS);
-            let both = [Some(number), number.checked_add(1)].into_iter().flatten();
-            both.filter(|&number| number > self.absolute_slot(level))
-                .filter_map(|number| self.early_from(level, number))
-                .min()
-        });
-        let next = self.now.saturating_add(1);
-        let cascade = cascades.min().map(|from| from.max(next));
-        Some(cascade.map_or(due, |cascade| cascade.min(due)))
-    }
-
-    /// The due of the earliest timer in the slots, or the start of its slot.
-    fn earliest_in_slots(&self) -> Option<u64> {
-        self.occupied_slots()
-            .fold(None, |earliest, (level, slot, start)| {
-                if earliest.is_some_and(|earliest| earliest <= start) {
-                    return earliest;
-                }
-                let due = self.first_due_of_few(level, slot).unwrap_or(start);
-                Some(earliest.map_or(due, |earliest: u64| earliest.min(due)))
-            })
-    }
-
-    /// The first due in a coarse slot, if the slot holds few timers.
-    fn first_due_of_few(&self, level: usize, slot: usize) -> Option<u64> {
-        /// The search is bounded, because a needless turn costs little.
-        const MOST: usize = 16;
-        let list = self.levels[level].slot(slot);
-        if level == 0 || list.len() > MOST {
-            return None;
-        }
-        list.iter(&self.nodes).map(|(_, node)| node.due).min()
+        let from = coarse
+            .flat_map(|(level, number, _)| [(level, number), (level, number + 1)])
+            .filter_map(|(level, number)| self.early_from(level, number))
+            .min();
+        from.map_or(due, |from| due.min(from.max(self.now.saturating_add(1))))
     }
 }
