@@ -292,7 +292,8 @@ impl DeadlineRef<'_> {
     /// reading would have moved the due too far for it.
     pub(crate) fn left(self, due: Tick) -> Duration {
         let (tick, timeout) = (self.shard.clock.tick(), self.word.timeout());
-        let left = whole_milliseconds(tick.start_of(due).since(self.now()));
+        let left = tick.start_of(due).since(self.now());
+        let left = Duration::from_millis(left.as_millis() as u64);
         if left < timeout.saturating_add(tick.as_duration()) {
             left.min(timeout)
         } else {
@@ -304,14 +305,6 @@ impl DeadlineRef<'_> {
     pub(crate) fn now(self) -> Moment {
         self.shard.clock.now()
     }
-}
-
-fn whole_milliseconds(duration: Duration) -> Duration {
-    const MILLISECOND: u32 = 1_000_000;
-    Duration::new(
-        duration.as_secs(),
-        duration.subsec_nanos() / MILLISECOND * MILLISECOND,
-    )
 }
 
 impl Locked<'_> {

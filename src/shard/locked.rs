@@ -8,11 +8,12 @@
 use std::sync::Arc;
 use std::task::Waker;
 
-use super::lock::{LockHeld, ShardGuard};
-use super::next_expiry::{ExpiryChange, LAST_TICK};
+use super::lock::LockHeld;
+use super::next_expiry::ExpiryChange;
 use super::word::{LockedWord, Word};
 use super::{Counts, NotArmed, Shard};
 use crate::clock::tick::Tick;
+use crate::sync::{MutexGuard, lock};
 use crate::wheel::{Key, Wheel};
 
 #[derive(Default)]
@@ -30,7 +31,7 @@ pub(super) struct Entry {
 
 pub(super) struct Locked<'a> {
     pub(super) shard: &'a Shard,
-    pub(super) state: ShardGuard<'a, ShardState>,
+    pub(super) state: MutexGuard<'a, ShardState>,
     change: ExpiryChange,
     linked: Tick,
     /// The waker of the timer that was unlinked, if any.
@@ -43,7 +44,7 @@ impl Shard {
     /// Arms a timer that wakes `waker` at `tick`. If the wheel or tokio's time driver is past that
     /// tick, the timer counts as fired, and nothing is armed.
     pub(crate) fn arm(&self, tick: Tick, waker: Waker) -> Result<Key, NotArmed> {
-        let mut state = self.state.lock();
+        let mut state = lock(&self.state);
         // The clock ends before the shard is closed, which takes out timers armed in between.
         let is_closed = self.clock.has_ended();
         if is_closed || tick.get() <= state.wheel.now() {
@@ -57,7 +58,7 @@ impl Shard {
         }
         let key = link(&mut state.wheel, tick, None, Some(waker));
         let turn = self.turn_for(&state.wheel, tick);
-        let change = self.next_expiry.lower_to(turn, state.held());
+        let change = self.next_expiry.lower_to(turn, LockHeld::by(&state));
         drop(state);
         if self.notify_driver(change, tick) {
             self.disarm(key);
@@ -68,11 +69,11 @@ impl Shard {
 
     #[inline(never)] // Its callers are short, and the compiler inlines what has one caller.
     pub(crate) fn disarm(&self, key: Key) {
-        let mut state = self.state.lock();
+        let mut state = lock(&self.state);
         let Some(waker) = state.wheel.disarm(key, Entry::empty) else {
             return;
         };
-        let change = self.read_again(&state.wheel, state.held());
+        let change = self.read_again(&state.wheel, LockHeld::by(&state));
         drop(state);
         self.notify_driver(change, Tick::NEVER);
         drop(waker);
@@ -82,7 +83,7 @@ impl Shard {
     pub(super) fn lock(&self) -> Locked<'_> {
         Locked {
             shard: self,
-            state: self.state.lock(),
+            state: lock(&self.state),
             change: ExpiryChange::None,
             linked: Tick::NEVER,
             waker: None,
@@ -116,9 +117,7 @@ impl Shard {
             true => wheel.next_due(),
             false => wheel.next_turn(),
         };
-        // A timer linked at `NEVER` lies in a slot of its own, which no moment comes near.
-        let earliest = earliest.map(Tick::new).filter(|&tick| tick <= LAST_TICK);
-        earliest.unwrap_or(Tick::NEVER)
+        earliest.map_or(Tick::NEVER, Tick::new)
     }
 }
 
@@ -142,14 +141,17 @@ impl Locked<'_> {
 
     #[inline]
     pub(super) fn word<'b>(&'b self, word: &'b Word) -> LockedWord<'b> {
-        word.locked(self.state.held())
+        word.locked(LockHeld::by(&self.state))
     }
 
     #[inline]
     pub(super) fn link(&mut self, tick: Tick, word: &Arc<Word>) -> Key {
         let key = link(&mut self.state.wheel, tick, Some(word.clone()), None);
         let turn = self.shard.turn_for(&self.state.wheel, tick);
-        self.change = self.shard.next_expiry.lower_to(turn, self.state.held());
+        self.change = self
+            .shard
+            .next_expiry
+            .lower_to(turn, LockHeld::by(&self.state));
         self.linked = tick;
         key
     }
@@ -159,7 +161,7 @@ impl Locked<'_> {
         if !self.state.wheel.reset(key, tick.get()) {
             return false;
         }
-        let (shard, held) = (self.shard, self.state.held());
+        let (shard, held) = (self.shard, LockHeld::by(&self.state));
         let turn = self.shard.turn_for(&self.state.wheel, tick);
         let lowered = shard.next_expiry.lower_to(turn, held);
         // The driver must learn of an earlier expiry, whatever else changed.
@@ -179,8 +181,8 @@ impl Locked<'_> {
         };
         debug_assert!(self.waker.is_none(), "it would be dropped under the lock");
         self.waker = waker;
-        let state = &self.state;
-        self.change = self.shard.read_again(&state.wheel, state.held());
+        let held = LockHeld::by(&self.state);
+        self.change = self.shard.read_again(&self.state.wheel, held);
         true
     }
 }

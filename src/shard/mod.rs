@@ -44,10 +44,11 @@ use std::time::Duration;
 use crate::clock::Clock;
 use crate::clock::tick::{Moment, Tick};
 use crate::error::Cancelled;
+use crate::sync::{Mutex, lock};
 use crate::wheel::{Decision, Key, SlotCounts};
 pub(crate) use deadlines::{Change, DeadlineRef};
 use lateness::FiredCounts;
-use lock::ShardLock;
+use lock::LockHeld;
 use locked::{Entry, Locked, ShardState};
 pub(crate) use next_expiry::{ExpiryChange, NextExpiry};
 use turned_to::{TurnedTo, WakerId};
@@ -56,7 +57,7 @@ use word::{Expiry, MapTag, Word};
 /// On cache lines of its own, because each worker writes its own shard all the time.
 #[repr(align(128))]
 pub(crate) struct Shard {
-    state: ShardLock<ShardState>,
+    state: Mutex<ShardState>,
     next_expiry: NextExpiry,
     turned_to: TurnedTo,
     clock: Arc<Clock>,
@@ -113,7 +114,7 @@ pub(crate) enum NotArmed {
 impl Shard {
     pub(crate) fn new(clock: Arc<Clock>, driver: Arc<dyn TurnRequests>, index: usize) -> Shard {
         Shard {
-            state: ShardLock::new(ShardState::default()),
+            state: Mutex::default(),
             next_expiry: NextExpiry::new(Tick::NEVER),
             turned_to: TurnedTo::new(),
             clock,
@@ -140,7 +141,7 @@ impl Shard {
             if !locked.relink(key, tick) {
                 return Moved::HadFired;
             }
-            let (ShardState { wheel, .. }, held) = locked.state.split();
+            let (ShardState { wheel, .. }, held) = LockHeld::split(&mut locked.state);
             let entry = wheel.get_mut(key);
             if let Some(word) = entry.and_then(|entry| entry.word.as_ref()) {
                 word.locked(held).set_due(|_| tick);
@@ -163,8 +164,8 @@ impl Shard {
     pub(crate) fn defer(&self, key: Key, due: Tick) -> Option<Arc<Word>> {
         // Made before the lock, and dropped after it if the timer is gone.
         let word = Arc::new(Word::new(due, Duration::ZERO, MapTag::default()));
-        let mut state = self.state.lock();
-        let (ShardState { wheel, .. }, held) = state.split();
+        let mut state = lock(&self.state);
+        let (ShardState { wheel, .. }, held) = LockHeld::split(&mut state);
         word.locked(held).set_key(key.to_parts());
         wheel.get_mut(key)?.word = Some(word.clone());
         Some(word)
@@ -232,7 +233,7 @@ impl Shard {
     }
 
     pub(crate) fn counts(&self) -> Counts {
-        let state = self.state.lock();
+        let state = lock(&self.state);
         Counts {
             pending: state.wheel.len(),
             armed: state.wheel.inserted(),
@@ -242,7 +243,7 @@ impl Shard {
 
     pub(crate) fn slot_counts(&self) -> SlotCounts {
         let mut counts = SlotCounts::with_room();
-        self.state.lock().wheel.count_slots(&mut counts);
+        lock(&self.state).wheel.count_slots(&mut counts);
         counts
     }
 
@@ -261,14 +262,16 @@ impl Shard {
         // a timer for such a tick would expect a turn then, and a wheel with a cascade to do in the
         // past keeps naming one. If another thread has changed the expiry since, it has requested a
         // turn for that, and this thread's view of the alarm is out of date.
-        let state = self.state.lock();
+        let state = lock(&self.state);
         let expiry = self.next_expiry.tick_about();
         let is_unchanged = match change {
             ExpiryChange::Earlier(tick) => expiry == tick,
             ExpiryChange::Deferred | ExpiryChange::None => true,
         };
         if is_unchanged && expiry <= missed.up_to && missed.comes_at != Tick::NEVER {
-            let _ = self.next_expiry.defer_to(missed.comes_at, state.held());
+            let _ = self
+                .next_expiry
+                .defer_to(missed.comes_at, LockHeld::by(&state));
         }
         drop(state);
         linked <= missed.up_to
@@ -296,8 +299,8 @@ impl Shard {
     ) -> Option<Tick> {
         wakers.reserve(BATCH);
         let tick = self.clock.tick();
-        let mut state = self.state.lock();
-        let (ShardState { wheel, counts }, held) = state.split();
+        let mut state = lock(&self.state);
+        let (ShardState { wheel, counts }, held) = LockHeld::split(&mut state);
         self.turned_to.set(now, held);
         let is_finished = wheel.turn(now.get(), BATCH, |linked, entry| {
             let linked = Tick::new(linked);
@@ -334,8 +337,8 @@ impl Shard {
         let end = self.clock.ended().map(|end| self.clock.tick().current(end));
         // A deadline that has passed has expired, even if the driver did not come to it in time.
         let has_passed = |due| end.is_some_and(|end| due <= end);
-        let mut state = self.state.lock();
-        let (ShardState { wheel, .. }, held) = state.split();
+        let mut state = lock(&self.state);
+        let (ShardState { wheel, .. }, held) = LockHeld::split(&mut state);
         self.turned_to.set(Tick::NEVER, held);
         for word in wheel.values_mut().filter_map(|entry| entry.word.as_ref()) {
             let word = word.locked(held);

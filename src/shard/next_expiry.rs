@@ -11,9 +11,6 @@
 use super::lock::LockHeld;
 use crate::clock::tick::{AtomicTick, Tick};
 
-/// No moment lies beyond this tick, however short a tick is.
-pub(super) const LAST_TICK: Tick = Tick::new(1 << 62);
-
 #[derive(Debug)]
 pub(crate) struct NextExpiry(AtomicTick);
 

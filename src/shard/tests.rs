@@ -49,7 +49,7 @@ fn a_thread_that_waits_while_a_shard_is_closed_arms_nothing() {
     let clock = shard.clock();
     let far = Tick::new(1 << 40);
     thread::scope(|scope| {
-        let guard = shard.state.lock();
+        let guard = lock(&shard.state);
         let arming = scope.spawn(|| shard.arm(far, Waker::noop().clone()));
         let word = scope.spawn(|| {
             let word = shard.arm_deadline(clock.now(), 50 * MS, MapTag::default());
@@ -144,9 +144,8 @@ fn a_missed_turn_defers_no_expiry_that_was_lowered_since() {
             }
             // The turn was served meanwhile, nothing was armed then, and another thread arms.
             let shard = self.0.get().unwrap().upgrade().unwrap();
-            let mut guard = shard.state.lock();
-            let (_, held) = guard.split();
-            shard.next_expiry.set(Tick::NEVER, held);
+            let guard = lock(&shard.state);
+            shard.next_expiry.set(Tick::NEVER, LockHeld::by(&guard));
             drop(guard);
             shard.arm(self.1, Waker::noop().clone()).unwrap();
             Some(MissedTick {

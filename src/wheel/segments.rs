@@ -276,18 +276,12 @@ const LINKED: &str = "a linked node is there";
 #[inline]
 fn visit(_nodes: usize) {
     #[cfg(test)]
-    tests::VISITS.set(tests::VISITS.get() + _nodes);
+    super::tests::VISITS.set(super::tests::VISITS.get() + _nodes);
 }
 
 #[cfg(test)]
-pub(super) mod tests {
-    use std::cell::Cell;
-
+mod tests {
     use super::*;
-
-    thread_local! {
-        pub(in crate::wheel) static VISITS: Cell<usize> = const { Cell::new(0) };
-    }
 
     impl<N> Segments<N> {
         /// How many segments take memory.

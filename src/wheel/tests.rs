@@ -4,13 +4,19 @@ mod even;
 mod memory;
 mod model;
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-use super::segments::{NONE, tests::VISITS};
+use super::segments::NONE;
 use super::slots::{FEW, MAX_LEVELS, Position, SLOTS, shift};
 use super::turn::EARLY;
 use super::*;
+
+thread_local! {
+    /// How many nodes the operations of this thread have touched.
+    pub(super) static VISITS: Cell<usize> = const { Cell::new(0) };
+}
 
 impl<T> Wheel<T> {
     /// Asserts every invariant that the files of the wheel state.

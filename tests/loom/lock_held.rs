@@ -16,9 +16,10 @@ fn check(name: &str, body: &str) -> Result<(), String> {
         #[path = r#"{root}/src/shard/lock.rs"#]
         mod lock;
         mod deadlines {{
-            use crate::lock::{{LockHeld, ShardLock}};
+            use crate::lock::LockHeld;
+            use crate::sync::{{Mutex, lock}};
             fn needs_lock(_: LockHeld<'_>) {{}}
-            fn caller(lock: &ShardLock<u64>) {{ {body} }}
+            fn caller(shard: &Mutex<u64>) {{ {body} }}
         }}
         "##
     );
@@ -41,11 +42,12 @@ fn check(name: &str, body: &str) -> Result<(), String> {
 
 #[test]
 fn code_that_needs_a_shards_lock_compiles_only_with_its_guard() {
-    let held = "let guard = lock.lock(); needs_lock(guard.held());";
+    let held = "let guard = lock(shard); needs_lock(LockHeld::by(&guard));";
     assert_eq!(check("held", held), Ok(()));
     let without = "needs_lock(LockHeld(std::marker::PhantomData));";
-    let after = "let guard = lock.lock(); let held = guard.held(); drop(guard); needs_lock(held);";
-    let of_temporary = "let held = lock.lock().held(); needs_lock(held);";
+    let after =
+        "let guard = lock(shard); let held = LockHeld::by(&guard); drop(guard); needs_lock(held);";
+    let of_temporary = "let held = LockHeld::by(&lock(shard)); needs_lock(held);";
     for (name, body, error) in [
         ("without_lock", without, "E0423"),
         ("after_lock", after, "E0505"),

@@ -9,15 +9,15 @@ use super::with_few_preemptions;
 use crate::clock::next_check::NextCheck;
 use crate::clock::tick::{Moment, Tick};
 use crate::driver::alarm::{Alarm, AlarmLock, SetOutcome};
-use crate::shard::lock::ShardLock;
+use crate::shard::lock::LockHeld;
 use crate::shard::next_expiry::{ExpiryChange, NextExpiry};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{self, AtomicU64, Mutex, Ordering};
 
 struct Driven {
     alarm: AlarmLock,
     next_check: NextCheck,
     /// Each with the lock of its shard.
-    expiries: [(NextExpiry, ShardLock<()>); 2],
+    expiries: [(NextExpiry, Mutex<()>); 2],
     turns: AtomicU64,
     /// Firings that found the lock taken.
     left: AtomicU64,
@@ -50,7 +50,7 @@ impl Driven {
         let driven = Driven {
             alarm: AlarmLock::new(),
             next_check: NextCheck::new(Tick::new(1)),
-            expiries: [0, 1].map(|_| (NextExpiry::new(Tick::NEVER), ShardLock::new(()))),
+            expiries: [0, 1].map(|_| (NextExpiry::new(Tick::NEVER), Mutex::new(()))),
             turns: AtomicU64::new(0),
             left: AtomicU64::new(0),
             is_turning: AtomicU64::new(0),
@@ -63,8 +63,8 @@ impl Driven {
     fn arm(&self, shard: usize, tick: u64) {
         let tick = Tick::new(tick);
         let (expiry, lock) = &self.expiries[shard];
-        let locked = lock.lock();
-        let change = expiry.lower_to(tick, locked.held());
+        let locked = sync::lock(lock);
+        let change = expiry.lower_to(tick, LockHeld::by(&locked));
         drop(locked);
         if change == ExpiryChange::None || self.next_check.comes_by(tick) {
             return;

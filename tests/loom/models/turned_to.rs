@@ -5,14 +5,14 @@ use loom::sync::Arc;
 use loom::thread;
 
 use crate::clock::tick::Tick;
-use crate::shard::lock::ShardLock;
+use crate::shard::lock::LockHeld;
 use crate::shard::turned_to::TurnedTo;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 
 /// A shard with one timer, which has the waker of the sleep that is polled.
 struct Armed {
     turned_to: TurnedTo,
-    is_linked: ShardLock<bool>,
+    is_linked: Mutex<bool>,
     /// How often the task was woken.
     woken: AtomicU64,
 }
@@ -23,15 +23,15 @@ impl Armed {
     fn new() -> Arc<Armed> {
         Arc::new(Armed {
             turned_to: TurnedTo::new(),
-            is_linked: ShardLock::new(true),
+            is_linked: Mutex::new(true),
             woken: AtomicU64::new(0),
         })
     }
 
     /// A turn to `tick`, or the closing of the shard.
     fn turn(&self, tick: Tick) {
-        let mut is_linked = self.is_linked.lock();
-        let (is_linked_now, held) = is_linked.split();
+        let mut is_linked = lock(&self.is_linked);
+        let (is_linked_now, held) = LockHeld::split(&mut is_linked);
         self.turned_to.set(tick, held);
         let takes_out = tick >= DUE && std::mem::take(is_linked_now);
         drop(is_linked);

@@ -10,8 +10,9 @@ use loom::thread::{self, JoinHandle};
 
 use crate::clock::tick::{Moment, Tick, TickLength};
 use crate::error::Cancelled;
-use crate::shard::lock::ShardLock;
+use crate::shard::lock::LockHeld;
 use crate::shard::word::{EXPIRED, Expiry, LockedWord, MapTag, Word};
+use crate::sync::{Mutex, lock};
 
 /// All times are whole ticks.
 fn span(ticks: u64) -> Duration {
@@ -31,14 +32,14 @@ fn due(word: LockedWord<'_>) -> Option<u64> {
 struct Shared {
     word: Arc<Word>,
     /// What it holds is the tick at which the timer is linked.
-    lock: Arc<ShardLock<u64>>,
+    lock: Arc<Mutex<u64>>,
 }
 
 impl Shared {
     fn new() -> Shared {
         Shared {
             word: Arc::new(Word::new(Tick::new(10), span(10), MapTag::default())),
-            lock: Arc::new(ShardLock::new(10)),
+            lock: Arc::new(Mutex::new(10)),
         }
     }
 
@@ -59,8 +60,8 @@ impl Shared {
 
     /// With the lock held. Whatever was done, the timer is then linked at the due.
     fn locked<R>(&self, act: impl FnOnce(LockedWord<'_>) -> R) -> R {
-        let mut guard = self.lock.lock();
-        let (linked, held) = guard.split();
+        let mut guard = lock(&self.lock);
+        let (linked, held) = LockHeld::split(&mut guard);
         let word = self.word.locked(held);
         let done = act(word);
         if let Some(due) = due(word) {
@@ -70,8 +71,8 @@ impl Shared {
     }
 
     fn assert_linked_in_time(&self) {
-        let guard = self.lock.lock();
-        let due = due(self.word.locked(guard.held())).unwrap();
+        let guard = lock(&self.lock);
+        let due = due(self.word.locked(LockHeld::by(&guard))).unwrap();
         let linked = *guard;
         assert!(linked <= due, "linked at {linked}, due at {due}");
     }
