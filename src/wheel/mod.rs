@@ -128,9 +128,9 @@ impl<T> Wheel<T> {
     }
 
     /// Disarms a timer and returns its value, or `None` if it has fired or was removed.
+    #[inline]
     pub fn remove(&mut self, key: Key) -> Option<T> {
-        self.node(key)?;
-        Some(self.remove_at(key.index()))
+        self.remove_if(key.index(), |node| key.is_of(node))
     }
 
     /// Moves a timer to another due, earlier or later. `false` if it has fired or was removed.

@@ -118,35 +118,22 @@ impl<N> Segments<N> {
         visit(if is_doubled { nodes.len() } else { 1 });
         self.len += 1;
         if nodes.len() == Self::PLACES - 1 {
-            self.with_room.pop();
+            leave(&mut self.with_room);
         }
         nodes.vacant_entry().insert(node)
     }
 
-    /// Removes a node if `take` returns `Some` for it. The rest of the node is forgotten, so it
-    /// must need no drop. Nothing is copied out of the segment.
+    /// Removes a node that is there and `accepted`.
     #[inline]
-    pub(super) fn remove_with<R>(
-        &mut self,
-        index: u32,
-        take: impl FnOnce(&mut N) -> Option<R>,
-    ) -> Option<R> {
+    pub(super) fn remove_if(&mut self, index: u32, accepted: impl Fn(&N) -> bool) -> Option<N> {
         visit(1);
-        let segment = self.segments.get_mut(Self::number(index))?;
-        let taken = take(segment.nodes.get_mut(Self::place(index))?)?;
-        std::mem::forget(segment.nodes.remove(Self::place(index)));
-        let left = segment.nodes.len();
-        self.removed(Self::number(index), left);
-        Some(taken)
-    }
-
-    /// Removes a node that is there.
-    pub(super) fn remove(&mut self, index: u32) -> N {
-        visit(1);
-        let nodes = &mut self.segments[Self::number(index)].nodes;
+        let nodes = &mut self.segments.get_mut(Self::number(index))?.nodes;
+        nodes
+            .get(Self::place(index))
+            .filter(|node| accepted(node))?;
         let (node, left) = (nodes.remove(Self::place(index)), nodes.len());
         self.removed(Self::number(index), left);
-        node
+        Some(node)
     }
 
     /// The first index in use, from this one on.
@@ -271,6 +258,13 @@ impl<N> IndexMut<u32> for Segments<N> {
 }
 
 const LINKED: &str = "a linked node is there";
+
+/// Not inlined, to keep an insert short.
+#[cold]
+#[inline(never)]
+fn leave(with_room: &mut Vec<u32>) {
+    with_room.pop();
+}
 
 /// Counts the nodes that an operation touches, for the tests of the wheel.
 #[inline]

@@ -77,7 +77,7 @@ impl<T> Wheel<T> {
         let list = &mut rotation.slots[position.slot()];
         let links = place(list);
         list.insert(index, links, &mut self.nodes);
-        if list.len == 1 {
+        if (links.previous, links.next) == (NONE, NONE) {
             rotation.occupied |= 1 << position.slot();
         } else if list.len() == FEW + 1 {
             self.note_crowd(position);
@@ -85,26 +85,20 @@ impl<T> Wheel<T> {
         links
     }
 
-    /// Disarms a timer and returns what `take` returns. The emptied value is forgotten, so it must
-    /// need no drop. Nothing is copied out of the storage.
+    /// Removes a node from its list and from the storage, if it is there and `accepted`.
     #[inline(always)]
-    pub(crate) fn disarm<R>(&mut self, key: Key, take: impl FnOnce(&mut T) -> R) -> Option<R> {
-        let (taken, due, position, links) = self.nodes.remove_with(key.index(), |node| {
-            if !key.is_of(node) {
-                return None;
-            }
-            let taken = take(&mut node.value);
-            Some((taken, node.due, node.position, node.links))
-        })?;
-        self.unlink_from(position, links, due);
-        Some(taken)
+    pub(super) fn remove_if(
+        &mut self,
+        index: u32,
+        accepted: impl Fn(&Node<T>) -> bool,
+    ) -> Option<T> {
+        let node = self.nodes.remove_if(index, accepted)?;
+        self.unlink_from(node.position, node.links, node.due);
+        Some(node.value)
     }
 
-    /// Removes a node from its list and from the storage.
     pub(crate) fn remove_at(&mut self, index: u32) -> T {
-        let node = self.nodes.remove(index);
-        self.unlink_from(node.position, node.links, node.due);
-        node.value
+        self.remove_if(index, |_| true).expect("the timer is there")
     }
 
     /// Moves a node behind all others of this due.

@@ -80,45 +80,6 @@ fn the_next_turn_is_the_due_or_the_start_of_a_crowded_slot() {
 }
 
 #[test]
-fn a_timer_that_cascades_by_two_levels_stays_before_its_tie() {
-    let mut wheel = Wheel::new();
-    wheel.insert(8_260, "on level 2");
-    assert_eq!(wheel.advance(128).count(), 0);
-    wheel.insert(8_260, "on level 1");
-    assert_eq!(wheel.advance(8_200).count(), 0);
-    wheel.insert(8_260, "on level 0");
-    let fired = wheel.advance(9_000).map(|(_, value)| value);
-    let expected = ["on level 2", "on level 1", "on level 0"];
-    assert_eq!(fired.collect::<Vec<_>>(), expected);
-}
-
-#[test]
-fn the_first_of_ties_on_two_levels_is_the_one_that_fires_first() {
-    let mut wheel = Wheel::new();
-    // On level 1, at the start of its slot.
-    let first = wheel.insert(256, "armed first");
-    assert_eq!(wheel.advance(200).count(), 0);
-    wheel.insert(256, "armed later, on level 0");
-    assert_eq!(wheel.first(), Some(first));
-    let fired = wheel.advance(256).map(|(_, value)| value);
-    assert!(fired.eq(["armed first", "armed later, on level 0"]));
-}
-
-#[test]
-fn ties_on_three_levels_that_cascade_at_one_tick_stay_in_order() {
-    let mut wheel = Wheel::new();
-    let (start, due) = (1 << 19, (1 << 19) + 10);
-    wheel.insert(due, "on level 3");
-    assert_eq!(wheel.advance(300_000).count(), 0);
-    wheel.insert(due, "on level 2");
-    assert_eq!(wheel.advance(start - 288).count(), 0);
-    wheel.insert(due, "on level 1");
-    let fired = wheel.advance(due).map(|(_, value)| value);
-    let expected = ["on level 3", "on level 2", "on level 1"];
-    assert_eq!(fired.collect::<Vec<_>>(), expected);
-}
-
-#[test]
 fn levels_are_made_on_overflow_and_dropped_once_empty() {
     let mut wheel = Wheel::new();
     assert_eq!(wheel.levels(), 1);
@@ -149,36 +110,6 @@ fn a_node_is_no_larger_than_it_must_be() {
 }
 
 #[test]
-fn a_position_gives_back_what_it_was_made_of() {
-    for level in 0..MAX_LEVELS {
-        for slot in 0..SLOTS as u64 {
-            let position = Position::new(level, slot);
-            assert_eq!((position.level(), position.distance_from(0)), (level, slot));
-            assert!(position != Position::OVERDUE);
-        }
-    }
-}
-
-#[test]
-fn cleared_timers_are_dropped_and_their_keys_stay_stale() {
-    let mut wheel = Wheel::new().starting_at(1_000);
-    let value = Rc::new(());
-    let keys: Vec<_> = [3, 1_001, 5_000, u64::MAX]
-        .map(|due| wheel.insert(due, Rc::clone(&value)))
-        .into();
-    wheel.clear();
-    assert_eq!(Rc::strong_count(&value), 1);
-    assert_eq!((wheel.now(), wheel.len(), wheel.levels()), (1_000, 0, 1));
-    assert_eq!(wheel.next_turn(), None);
-    for _ in &keys {
-        wheel.insert(2_000, Rc::clone(&value));
-    }
-    assert!(!keys.iter().any(|&key| wheel.contains(key)));
-    assert_eq!(dues(wheel.advance(u64::MAX)), [2_000; 4]);
-    wheel.check();
-}
-
-#[test]
 fn a_wheel_is_cleared_also_when_the_drop_of_a_value_panics() {
     struct Panics(Rc<()>);
     impl Drop for Panics {
@@ -198,18 +129,6 @@ fn a_wheel_is_cleared_also_when_the_drop_of_a_value_panics() {
 }
 
 #[test]
-fn a_wheel_that_is_set_to_a_tick_with_timers_in_it_keeps_them() {
-    let mut wheel = Wheel::new();
-    wheel.extend([(700, ()), (70, ()), (71, ())]);
-    let mut wheel = wheel.starting_at(500).starting_at(7);
-    assert_eq!(wheel.now(), 500);
-    wheel.insert(90, ());
-    wheel.check();
-    assert_eq!(dues(wheel.advance(0)), [70, 71, 90]);
-    assert_eq!(dues(wheel.advance(700)), [700]);
-}
-
-#[test]
 fn a_wheel_that_was_emptied_in_a_cascade_can_be_set_to_any_tick() {
     let mut wheel = Wheel::new();
     let keys: Vec<_> = (134..160).map(|due| wheel.insert(due, ())).collect();
@@ -221,26 +140,4 @@ fn a_wheel_that_was_emptied_in_a_cascade_can_be_set_to_any_tick() {
     wheel.insert(due, ());
     assert_eq!(wheel.next_turn(), Some(due));
     assert_eq!(dues(wheel.advance(due)), [due]);
-}
-
-#[test]
-fn due_timers_are_found_within_a_budget_and_stay_until_taken() {
-    let mut wheel = Wheel::new();
-    let late = wheel.insert_at(140, 'c');
-    let (first, second) = (wheel.insert_at(130, 'a'), wheel.insert_at(130, 'b'));
-    let mut budget = 2;
-    // All three cascade first.
-    assert_eq!(wheel.find_due(130, &mut budget), Found::Unfinished);
-    let mut budget = 10;
-    for _ in 0..2 {
-        assert_eq!(wheel.find_due(130, &mut budget), Found::Due(first));
-    }
-    assert_eq!((budget, wheel.len()), (7, 3));
-    assert_eq!(wheel.remove_at(first), 'a');
-    wheel.relink_at(late, 130);
-    assert_eq!(wheel.find_due(130, &mut budget), Found::Due(second));
-    assert_eq!((wheel.remove_at(second), *wheel.at(late)), ('b', 'c'));
-    wheel.relink_at(late, 131);
-    assert_eq!(wheel.find_due(130, &mut budget), Found::Nothing);
-    wheel.check();
 }

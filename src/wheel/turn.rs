@@ -27,6 +27,8 @@
 //! Invariant: between two steps every timer lies in a level that reaches its due. Only timers of
 //! the slot being cascaded, which starts at `elapsed`, wait there.
 
+use std::num::NonZeroU128;
+
 use super::Wheel;
 use super::slots::{FEW, List, Position, shift};
 
@@ -213,16 +215,16 @@ impl<T> Wheel<T> {
 
     /// Each level's first occupied slot, the finest level first: the level, the number of the slot,
     /// and its first tick.
+    #[inline]
     fn occupied_slots(&self) -> impl Iterator<Item = (usize, u64, u64)> + '_ {
         let levels = self.rotations.chunks_exact(2).enumerate();
         levels.filter_map(|(level, rotations)| {
-            let present = self.absolute_slot(level);
             let [low, high] = [0, 1].map(|half| u128::from(rotations[half].occupied));
-            let from_present = (high << 64 | low).rotate_right(present as u32);
-            (from_present != 0).then(|| {
-                let number = present + u64::from(from_present.trailing_zeros());
-                (level, number, number << shift(level))
-            })
+            let occupied = NonZeroU128::new(high << 64 | low)?.get();
+            let present = self.absolute_slot(level);
+            let ahead = occupied.rotate_right(present as u32).trailing_zeros();
+            let number = present + u64::from(ahead);
+            Some((level, number, number << shift(level)))
         })
     }
 

@@ -27,6 +27,7 @@ enum Operation {
     Extend(Vec<u64>),
     Crowd(u64, u64),
     Clear,
+    StartAt(u64),
 }
 
 /// The distances that matter: within a slot, about whole rotations of every level, and the far end.
@@ -62,6 +63,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         1 => proptest::collection::vec(distance(), 0..5).prop_map(Operation::Extend),
         1 => (distance(), 10..60_u64).prop_map(|(delay, count)| Operation::Crowd(delay, count)),
         1 => Just(Operation::Clear),
+        1 => distance().prop_map(Operation::StartAt),
     ]
 }
 
@@ -229,6 +231,10 @@ fn run(mut wheel: Wheel<usize>, operations: Vec<Operation>) {
                 model.timers.clear();
                 assert_eq!(wheel.nodes.made(), 0);
             }
+            Operation::StartAt(delay) => {
+                model.now = from_now(delay);
+                wheel = wheel.starting_at(model.now);
+            }
             Operation::Remove(_)
             | Operation::Reset(..)
             | Operation::Look(_)
@@ -286,6 +292,7 @@ fn run(mut wheel: Wheel<usize>, operations: Vec<Operation>) {
             (counted, counts.levels.len()),
             (wheel.len(), wheel.levels())
         );
+        assert_eq!(wheel.first(), model.timers.values().next().copied());
         let earliest = model.timers.keys().next().map(|&(due, _)| due);
         match (wheel.next_turn(), earliest) {
             (None, None) => {}
