@@ -57,8 +57,7 @@ impl Shard {
             });
         }
         let key = link(&mut state.wheel, tick, None, Some(waker));
-        let turn = self.turn_for(&state.wheel, tick);
-        let change = self.next_expiry.lower_to(turn, LockHeld::by(&state));
+        let change = self.lower_for(&state, tick);
         drop(state);
         if self.notify_driver(change, tick) {
             self.disarm(key);
@@ -73,7 +72,7 @@ impl Shard {
         let Some(entry) = state.wheel.remove(key) else {
             return;
         };
-        let change = self.read_again(&state.wheel, LockHeld::by(&state));
+        let change = self.read_again(&state);
         drop(state);
         self.notify_driver(change, Tick::NEVER);
         drop(entry);
@@ -93,23 +92,24 @@ impl Shard {
     /// Reads the next expiry again after a timer was unlinked. On the system's clock it may stay
     /// too early, at the cost of one empty turn. Virtual time would run to that turn.
     #[inline]
-    fn read_again(&self, wheel: &Wheel<Entry>, held: LockHeld<'_>) -> ExpiryChange {
+    fn read_again(&self, state: &MutexGuard<'_, ShardState>) -> ExpiryChange {
         if self.clock.is_pausable() {
-            self.next_expiry.defer_to(self.earliest_in(wheel), held)
+            let earliest = self.earliest_in(&state.wheel);
+            self.next_expiry.defer_to(earliest, LockHeld::by(state))
         } else {
             ExpiryChange::None
         }
     }
 
-    /// The tick by which the driver must come for a timer at `tick`: earlier if a slot is crowded.
+    /// Lowers the next expiry for a timer linked at `tick`, to an earlier tick if a slot is crowded.
     /// Virtual time stops at no such tick, where tokio's would not.
     #[inline]
-    fn turn_for(&self, wheel: &Wheel<Entry>, tick: Tick) -> Tick {
-        if self.clock.is_pausable() {
-            tick
-        } else {
-            Tick::new(wheel.turn_for(tick.get()))
-        }
+    fn lower_for(&self, state: &MutexGuard<'_, ShardState>, tick: Tick) -> ExpiryChange {
+        let turn = match self.clock.is_pausable() {
+            true => tick,
+            false => Tick::new(state.wheel.turn_for(tick.get())),
+        };
+        self.next_expiry.lower_to(turn, LockHeld::by(state))
     }
 
     pub(super) fn earliest_in(&self, wheel: &Wheel<Entry>) -> Tick {
@@ -147,11 +147,7 @@ impl Locked<'_> {
     #[inline]
     pub(super) fn link(&mut self, tick: Tick, word: &Arc<Word>) -> Key {
         let key = link(&mut self.state.wheel, tick, Some(word.clone()), None);
-        let turn = self.shard.turn_for(&self.state.wheel, tick);
-        self.change = self
-            .shard
-            .next_expiry
-            .lower_to(turn, LockHeld::by(&self.state));
+        self.change = self.shard.lower_for(&self.state, tick);
         self.linked = tick;
         key
     }
@@ -161,13 +157,10 @@ impl Locked<'_> {
         if !self.state.wheel.reset(key, tick.get()) {
             return false;
         }
-        let (shard, held) = (self.shard, LockHeld::by(&self.state));
-        let turn = self.shard.turn_for(&self.state.wheel, tick);
-        let lowered = shard.next_expiry.lower_to(turn, held);
         // The driver must learn of an earlier expiry, whatever else changed.
-        self.change = match lowered {
-            ExpiryChange::None => shard.read_again(&self.state.wheel, held),
-            _ => lowered,
+        self.change = match self.shard.lower_for(&self.state, tick) {
+            ExpiryChange::None => self.shard.read_again(&self.state),
+            lowered => lowered,
         };
         self.linked = tick;
         true
@@ -182,8 +175,7 @@ impl Locked<'_> {
         };
         debug_assert!(self.waker.is_none(), "it would be dropped under the lock");
         self.waker = waker;
-        let held = LockHeld::by(&self.state);
-        self.change = self.shard.read_again(&self.state.wheel, held);
+        self.change = self.shard.read_again(&self.state);
         true
     }
 }

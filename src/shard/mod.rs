@@ -263,7 +263,7 @@ impl Shard {
         // past keeps naming one. If another thread has changed the expiry since, it has requested a
         // turn for that, and this thread's view of the alarm is out of date.
         let state = lock(&self.state);
-        let expiry = self.next_expiry.tick_about();
+        let expiry = self.next_expiry.tick();
         let is_unchanged = match change {
             ExpiryChange::Earlier(tick) => expiry == tick,
             ExpiryChange::Deferred | ExpiryChange::None => true,

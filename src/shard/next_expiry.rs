@@ -34,15 +34,9 @@ impl NextExpiry {
         self.0.get()
     }
 
-    /// Like `tick`, for a reader that may miss concurrent changes.
-    #[inline]
-    pub(crate) fn tick_about(&self) -> Tick {
-        self.0.about()
-    }
-
     #[inline]
     pub(crate) fn lower_to(&self, due: Tick, held: LockHeld<'_>) -> ExpiryChange {
-        if due >= self.tick_about() {
+        if due >= self.0.about() {
             return ExpiryChange::None;
         }
         self.set(due, held);
@@ -50,7 +44,7 @@ impl NextExpiry {
     }
 
     pub(crate) fn defer_to(&self, next: Tick, held: LockHeld<'_>) -> ExpiryChange {
-        if next <= self.tick_about() {
+        if next <= self.0.about() {
             return ExpiryChange::None;
         }
         self.set(next, held);

@@ -17,7 +17,6 @@
 //! in place. Copying a node just built waits for its own fields, because a core cannot forward
 //! several narrow stores to one wide load.
 
-use std::collections::btree_map::Entry;
 use std::num::NonZeroU64;
 
 use super::segments::{NONE, Segments};
@@ -172,10 +171,9 @@ impl<T> Wheel<T> {
 
     #[cold]
     fn unlink_overdue(&mut self, due: u64, links: Links) {
-        if let Entry::Occupied(mut list) = self.overdue.entry(due) {
-            if list.get_mut().unlink(links, &mut self.nodes) {
-                list.remove();
-            }
+        let list = self.overdue.get_mut(&due);
+        if list.is_some_and(|list| list.unlink(links, &mut self.nodes)) {
+            self.overdue.remove(&due);
         }
     }
 }
@@ -275,8 +273,8 @@ pub(super) struct Links {
 /// The two ends of a list, and its length.
 #[derive(Clone, Copy)]
 pub(super) struct List {
-    head: u32,
-    tail: u32,
+    pub(super) head: u32,
+    pub(super) tail: u32,
     len: u32,
 }
 
@@ -290,16 +288,6 @@ impl List {
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.len as usize
-    }
-
-    /// The first node of a list that is not empty.
-    pub(super) fn first(&self) -> u32 {
-        self.head
-    }
-
-    /// The last node of a list that is not empty.
-    pub(super) fn last(&self) -> u32 {
-        self.tail
     }
 
     pub(super) fn iter<'a, T>(

@@ -51,7 +51,7 @@ impl<T> Wheel<T> {
             assert!(is_its(node.due), "node {index}, due at {}", node.due);
             (previous, length) = (index, length + 1);
         }
-        assert_eq!((list.last(), list.len()), (previous, length));
+        assert_eq!((list.tail, list.len()), (previous, length));
         length
     }
 }

@@ -30,7 +30,7 @@
 use std::num::NonZeroU128;
 
 use super::Wheel;
-use super::slots::{FEW, List, Position, shift};
+use super::slots::{FEW, Position, shift};
 
 /// The decision of [`Wheel::turn`]'s caller on a timer whose slot has come.
 pub(crate) enum Decision {
@@ -103,8 +103,8 @@ impl<T> Wheel<T> {
 
     /// Finds one timer that is due by `now`, or cascades timers of one slot within the budget.
     fn step(&mut self, budget: &mut usize) -> Found {
-        if let Some(first) = self.first_overdue() {
-            return Found::Due(first);
+        if let Some(overdue) = self.overdue.values().next() {
+            return Found::Due(overdue.head);
         }
         // Of two slots that start at one tick the coarser one comes first, because its timers may
         // be due by then, and were armed before those of the same due in the other.
@@ -116,7 +116,7 @@ impl<T> Wheel<T> {
         };
         self.elapsed = start;
         if level == 0 {
-            return Found::Due(self.list(Position::new(level, number)).first());
+            return Found::Due(self.list(Position::new(level, number)).head);
         }
         *budget -= self.cascade(level, number, *budget);
         Found::Unfinished
@@ -128,7 +128,7 @@ impl<T> Wheel<T> {
         let moved = self.list(slot).len().min(most);
         for _ in 0..moved {
             // Timers of the same due in a finer slot were linked later, so these go to the front.
-            self.cascade_node(self.list(slot).last(), level);
+            self.cascade_node(self.list(slot).tail, level);
         }
         moved
     }
@@ -144,6 +144,9 @@ impl<T> Wheel<T> {
         }
         // The finest levels come first, since their slots have the least time left.
         for level in 1..self.levels() {
+            if self.early.left == 0 {
+                break;
+            }
             let own = self.early.left.saturating_sub(self.early_quota(level + 1));
             let next = self.absolute_slot(level) + 1;
             let moved = self.cascade(level, next, own.min(*budget));
@@ -209,10 +212,6 @@ impl<T> Wheel<T> {
         self.elapsed >> shift(level)
     }
 
-    fn first_overdue(&self) -> Option<u32> {
-        self.overdue.values().next().map(List::first)
-    }
-
     /// Each level's first occupied slot, the finest level first: the level, the number of the slot,
     /// and its first tick.
     #[inline]
@@ -232,7 +231,7 @@ impl<T> Wheel<T> {
     /// not searched: any of its timers stands for it, as if due at its start.
     pub(super) fn earliest(&self, most: usize) -> Option<(u64, u32)> {
         if let Some((&due, list)) = self.overdue.first_key_value() {
-            return Some((due, list.first()));
+            return Some((due, list.head));
         }
         let mut earliest = None;
         for (level, number, start) in self.occupied_slots() {
@@ -241,7 +240,7 @@ impl<T> Wheel<T> {
             }
             let list = self.list(Position::new(level, number));
             let first = if level == 0 || list.len() > most {
-                (start, list.first())
+                (start, list.head)
             } else {
                 let dues = list
                     .iter(&self.nodes)
@@ -263,16 +262,18 @@ impl<T> Wheel<T> {
         self.earliest(16).map(|(due, _)| due)
     }
 
-    /// The tick from which there is something to cascade ahead of time, if it comes before `due`,
-    /// the next one.
+    /// The tick from which there is something to cascade ahead of time, or `due` if that is earlier.
     pub(super) fn early_before(&self, due: u64) -> u64 {
-        // Only the first slot and the one after it can be emptied before the first one's timers are
-        // due.
-        let coarse = self.occupied_slots().filter(|&(level, ..)| level > 0);
-        let from = coarse
-            .flat_map(|(level, number, _)| [(level, number), (level, number + 1)])
-            .filter_map(|(level, number)| self.early_from(level, number))
-            .min();
-        from.map_or(due, |from| due.min(from.max(self.now.saturating_add(1))))
+        let mut earliest = due;
+        for (level, number, _) in self.occupied_slots().filter(|&(level, ..)| level > 0) {
+            // Only the first slot and the one after it can be emptied before the first one's timers
+            // are due.
+            for number in [number, number + 1] {
+                if let Some(from) = self.early_from(level, number) {
+                    earliest = earliest.min(from.max(self.now.saturating_add(1)));
+                }
+            }
+        }
+        earliest
     }
 }
