@@ -57,7 +57,7 @@ const LAST_TICK: u64 = (1 << 62) / 1_000_000;
 ///
 /// - A [`Key`](crate::time::delay_queue::Key) never finds a later value.
 /// - Any delay is allowed, even beyond two years.
-/// - A queue has 272 bytes and a key 16, on a system of 64 bits. tokio-util's have 192 and 8.
+/// - A queue has 296 bytes and a key 16, on a system of 64 bits. tokio-util's have 192 and 8.
 /// - Memory follows the number of values, in segments of 512. Values never move, so
 ///   [`reserve`](DelayQueue::reserve) and [`compact`](DelayQueue::compact) have nothing to do.
 /// - A call that makes a value due earlier than the task waits for moves the timer instead of

@@ -231,7 +231,7 @@ impl Position {
     /// The slot of a level with this number, counted from tick 0.
     #[inline]
     pub(super) fn new(level: usize, number: u64) -> Position {
-        Position((level * SLOTS) as u64 | number % SLOTS as u64)
+        Position((level * SLOTS) as u64 | (number % SLOTS as u64))
     }
 
     #[inline]
