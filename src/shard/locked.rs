@@ -101,8 +101,8 @@ impl Shard {
         }
     }
 
-    /// Lowers the next expiry for a timer linked at `tick`, to an earlier tick if a slot is crowded.
-    /// Virtual time stops at no such tick, where tokio's would not.
+    /// Lowers the next expiry for a timer linked at `tick`, to an earlier tick if a slot is
+    /// crowded. Virtual time stops at no such tick, where tokio's would not.
     #[inline]
     fn lower_for(&self, state: &MutexGuard<'_, ShardState>, tick: Tick) -> ExpiryChange {
         let turn = match self.clock.is_pausable() {

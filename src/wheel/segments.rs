@@ -15,8 +15,9 @@
 //! - A node keeps its index until it is removed.
 //! - A slab never grows, so no node is moved. Only the first slab starts small and doubles, to keep
 //!   small wheels small: an insert moves at most half of a segment.
-//! - A segment is freed together with its last node, unless no other one has room. So at most one
-//!   segment without a node has memory, none larger than 32 KiB, and one survivor keeps one segment.
+//! - A segment is freed together with its last node, unless no other one has room and it has at
+//!   most 32 KiB. So at most one segment without a node has memory, and one survivor keeps one
+//!   segment.
 //! - A segment is made only when all others are full.
 //! - Every call is O(1) in the number of nodes. Two rare calls touch some 50 bytes for each
 //!   segment: a doubling of a list of segments, and the removal of the last node.

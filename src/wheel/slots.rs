@@ -2,8 +2,8 @@
 //!
 //! - A *list* holds and counts the timers of one slot. It is doubly linked through the nodes by
 //!   32-bit indices, so a node carries eight bytes of links and no pointer.
-//! - A *rotation* is 64 slots, and a bitmap of the occupied ones. Empty slots cost nothing: counting
-//!   trailing zeros finds the next occupied slot. Two rotations are a level.
+//! - A *rotation* is 64 slots, and a bitmap of the occupied ones. Empty slots cost nothing:
+//!   counting trailing zeros finds the next occupied slot. Two rotations are a level.
 //!
 //! Invariants:
 //!

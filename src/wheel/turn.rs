@@ -179,10 +179,13 @@ impl<T> Wheel<T> {
 
     /// The tick from which a coarse slot is emptied ahead of its time. It leaves twice the turns
     /// needed, but at most a rotation of the finer level. `None` for few timers.
+    #[inline]
     fn early_from(&self, level: usize, number: u64) -> Option<u64> {
         let timers = self.list(Position::new(level, number)).len();
-        let turns = 2 * timers.div_ceil(EARLY) as u64;
-        (timers > FEW).then(|| (number << shift(level)) - turns.min(1 << shift(level)))
+        (timers > FEW).then(|| {
+            let turns = 2 * timers.div_ceil(EARLY) as u64;
+            (number << shift(level)) - turns.min(1 << shift(level))
+        })
     }
 
     /// A slot has just become crowded. The owner's wake-up is still based on the old count.
@@ -248,10 +251,9 @@ impl<T> Wheel<T> {
                 dues.min_by_key(|&(due, _)| due)?
             };
             // Of two with the same due, the one in the coarser level was linked first.
-            earliest = [first]
-                .into_iter()
-                .chain(earliest)
-                .min_by_key(|&(due, _)| due);
+            if earliest.is_none_or(|(due, _)| first.0 <= due) {
+                earliest = Some(first);
+            }
         }
         earliest
     }
@@ -262,7 +264,8 @@ impl<T> Wheel<T> {
         self.earliest(16).map(|(due, _)| due)
     }
 
-    /// The tick from which there is something to cascade ahead of time, or `due` if that is earlier.
+    /// The tick from which there is something to cascade ahead of time, or `due` if that is
+    /// earlier.
     pub(super) fn early_before(&self, due: u64) -> u64 {
         let mut earliest = due;
         for (level, number, _) in self.occupied_slots().filter(|&(level, ..)| level > 0) {
