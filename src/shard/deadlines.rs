@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use super::Shard;
 use super::locked::{Entry, Locked};
-use super::word::{EXPIRED, Expiry, LockedWord, MapTag, Word};
+use super::word::{EXPIRED, Expiry, LockedWord, MapTag, Outcome, Word};
 use crate::clock::tick::{Moment, Tick};
 use crate::error::Cancelled;
 use crate::runtime::coop;
@@ -136,7 +136,7 @@ impl DeadlineRef<'_> {
 
     /// Makes a timer that is never reset pending, due at `tick`, and registers `waker`. For its
     /// owner alone. Ready if it has ended meanwhile.
-    pub(crate) fn wait_until(self, tick: Tick, waker: &Waker) -> Poll<Result<(), Cancelled>> {
+    pub(crate) fn wait_until(self, tick: Tick, waker: &Waker) -> Poll<Outcome> {
         let DeadlineRef { shard, word } = self;
         if word.due() != Some(tick) {
             self.rearm(|word| {
@@ -170,7 +170,7 @@ impl DeadlineRef<'_> {
     }
 
     /// Polls within the task's budget, and registers its waker.
-    pub(crate) fn poll(self, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
+    pub(crate) fn poll(self, cx: &mut Context<'_>) -> Poll<Outcome> {
         let coop = ready!(coop::poll_proceed(cx));
         if self.word.outcome().is_pending() {
             let now = self.now();
@@ -179,7 +179,7 @@ impl DeadlineRef<'_> {
                 match locked.judge(self.word, now) {
                     // By the invariant a pending word has a timer.
                     Expiry::Later(_) | Expiry::Spared(_) => locked.entry_of(self.word).ok_or(()),
-                    Expiry::Expired(_) | Expiry::Settled(_) => Err(()),
+                    Expiry::Expired(_) | Expiry::Settled => Err(()),
                 }
             });
             if registered.is_ok() {
@@ -200,7 +200,7 @@ impl DeadlineRef<'_> {
         let is_spared = match before {
             Expiry::Later(_) => false,
             Expiry::Spared(_) => true,
-            Expiry::Expired(_) | Expiry::Settled(_) => {
+            Expiry::Expired(_) | Expiry::Settled => {
                 if let Change::SetTimeout(timeout) = change {
                     locked.word(word).set_timeout(timeout, Tick::NEVER);
                 }
@@ -240,14 +240,14 @@ impl DeadlineRef<'_> {
         // A shorter timeout may end a grace.
         match locked.judge(word, now) {
             Expiry::Later(tick) | Expiry::Spared(tick) => drop(locked.relink_word(word, tick)),
-            Expiry::Expired(_) | Expiry::Settled(_) => locked.unlink_word(word),
+            Expiry::Expired(_) | Expiry::Settled => locked.unlink_word(word),
         }
         locked.unlock_and_wake();
         true
     }
 
     /// Ends a pending deadline, and returns its due. `None` if it had ended before.
-    pub(crate) fn settle(self, outcome: Result<(), Cancelled>) -> Option<Tick> {
+    pub(crate) fn settle(self, outcome: Outcome) -> Option<Tick> {
         let mut locked = self.shard.lock();
         locked.judge(self.word, self.now());
         let due = locked.word(self.word).settle(outcome);

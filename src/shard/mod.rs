@@ -317,7 +317,7 @@ impl Shard {
                     }
                     // A spared deadline is linked at the end of its grace.
                     Expiry::Expired(due) => due.max(linked),
-                    Expiry::Settled(_) => linked,
+                    Expiry::Settled => linked,
                 },
             };
             let due = due.max(waited_since);

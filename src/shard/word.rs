@@ -74,16 +74,19 @@ pub(crate) enum Expiry {
     Later(Tick),
     /// It was due, and is in the grace of a stall, which ends at this tick.
     Spared(Tick),
-    Settled(Result<(), Cancelled>),
+    /// It had ended before.
+    Settled,
 }
 
-/// The outcome of an expired deadline. Any other outcome is why it did not expire.
-pub(crate) const EXPIRED: Result<(), Cancelled> = Ok(());
+/// How a timer ended: it has expired, or why it did not.
+pub(crate) type Outcome = Result<(), Cancelled>;
+
+pub(crate) const EXPIRED: Outcome = Ok(());
 
 impl Word {
     pub(crate) fn new(due: Tick, timeout: Duration, tag: MapTag) -> Word {
         Word {
-            state: AtomicU64::new(State::Pending(due).to_bits()),
+            state: AtomicU64::new(State::Pending(due).replacing(0)),
             timeout: AtomicU64::new(to_nanos(timeout)),
             key_sequence: AtomicU64::new(0),
             key_index: AtomicU32::new(0),
@@ -97,7 +100,7 @@ impl Word {
     }
 
     #[inline]
-    pub(crate) fn outcome(&self) -> Poll<Result<(), Cancelled>> {
+    pub(crate) fn outcome(&self) -> Poll<Outcome> {
         match State::from_bits(self.load()) {
             State::Settled(outcome) => Poll::Ready(outcome),
             State::Pending(_) => Poll::Pending,
@@ -118,45 +121,43 @@ impl Word {
     /// `false` if this needs the lock: it is settled, or has passed at `now` (W3).
     #[inline]
     pub(crate) fn reset(&self, tick: TickLength, now: Moment, since: Moment) -> bool {
-        let is_ahead = |before| tick.start_of(before) > now;
-        self.defer(is_ahead, |before| {
+        self.defer(|before| {
+            let start = tick.start_of(before);
+            if start <= now {
+                return None;
+            }
             // After the word (W2).
             let due = since.after_nanos(self.timeout_nanos());
-            (tick.start_of(before) < due).then(|| tick.due(due))
+            Some(if start < due { tick.due(due) } else { before })
         })
     }
 
     /// Makes a deadline due at this tick. `false` if it is settled, or due later.
     #[inline]
     pub(crate) fn defer_to(&self, due: Tick) -> bool {
-        self.defer(
-            |before| before <= due,
-            |before| (before < due).then_some(due),
-        )
+        self.defer(|before| (before <= due).then_some(due))
     }
 
-    /// Moves the due of a pending deadline `later` if it is `accepted`. `None` keeps it (W4).
+    /// Moves a pending deadline to the result of `later` for its due, which is no earlier (W4).
+    /// `false` if it is settled, or if `later` returns `None`.
     #[inline]
-    fn defer(&self, accepted: impl Fn(Tick) -> bool, later: impl Fn(Tick) -> Option<Tick>) -> bool {
-        let mut state = self.load();
-        while is_pending(state) && accepted(due_of(state)) {
-            let Some(due) = later(due_of(state)) else {
-                match self.load() {
-                    same if same == state => return true,
-                    changed => state = changed, // W6.
-                }
-                continue;
+    fn defer(&self, later: impl Fn(Tick) -> Option<Tick>) -> bool {
+        let mut bits = self.load();
+        while let Some(due) = State::from_bits(bits).due().and_then(&later) {
+            let new = State::Pending(due).replacing(bits);
+            let present = if new == bits {
+                self.load() // W6.
+            } else {
+                // AcqRel: earlier writes of this thread go with the word. Acquire on failure: as in
+                // `load`.
+                let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
+                let exchanged = self.state.compare_exchange(bits, new, success, failure);
+                exchanged.unwrap_or_else(|changed| changed)
             };
-            let new = with_due(state, due);
-            // W1 and W2: a changed state is judged again. AcqRel: earlier writes of this thread go
-            // with the word. Acquire on failure: as in `load`.
-            let exchanged =
-                self.state
-                    .compare_exchange(state, new, Ordering::AcqRel, Ordering::Acquire);
-            match exchanged {
-                Ok(_) => return true,
-                Err(changed) => state = changed,
+            if present == bits {
+                return true;
             }
+            bits = present; // W1 and W2: it is judged again.
         }
         false
     }
@@ -210,12 +211,12 @@ impl LockedWord<'_> {
         match self.update(expired) {
             Ok(due) => Expiry::Expired(due),
             Err(State::Pending(due)) => Expiry::Later(due),
-            Err(State::Settled(outcome)) => Expiry::Settled(outcome),
+            Err(State::Settled(_)) => Expiry::Settled,
         }
     }
 
     /// Ends the deadline, and returns its due. `None` if it had ended already.
-    pub(crate) fn settle(&self, outcome: Result<(), Cancelled>) -> Option<Tick> {
+    pub(crate) fn settle(&self, outcome: Outcome) -> Option<Tick> {
         self.update(|_| Some(State::Settled(outcome))).ok()
     }
 
@@ -292,7 +293,7 @@ impl LockedWord<'_> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Pending(Tick),
-    Settled(Result<(), Cancelled>),
+    Settled(Outcome),
 }
 
 /// The lowest bit tells the two states apart.
@@ -306,19 +307,8 @@ const VERSION_MASK: u64 = ((1 << VERSION_BITS) - 1) << TAG_BITS;
 const TICK_SHIFT: u32 = TAG_BITS + VERSION_BITS;
 
 #[inline]
-fn is_pending(bits: u64) -> bool {
-    bits & SETTLED == PENDING
-}
-
-#[inline]
 fn due_of(bits: u64) -> Tick {
     Tick::new(bits >> TICK_SHIFT)
-}
-
-/// The pending word, of the same version, that is due at that tick.
-#[inline]
-fn with_due(bits: u64, due: Tick) -> u64 {
-    due.get() << TICK_SHIFT | bits & VERSION_MASK
 }
 
 fn next_version(bits: u64) -> u64 {
@@ -328,28 +318,23 @@ fn next_version(bits: u64) -> u64 {
 
 impl State {
     /// The bits of this state, with the version of the word that it replaces.
+    #[inline]
     fn replacing(self, bits: u64) -> u64 {
-        self.to_bits() | bits & VERSION_MASK
-    }
-
-    fn to_bits(self) -> u64 {
-        let (bits, tag) = match self {
+        let (highest, tag) = match self {
             State::Pending(due) => (due.get(), PENDING),
-            State::Settled(Ok(())) => (0, SETTLED),
+            State::Settled(EXPIRED) => (0, SETTLED),
             State::Settled(Err(cancelled)) => (1 + cancelled.to_bits(), SETTLED),
         };
-        bits << TICK_SHIFT | tag
+        highest << TICK_SHIFT | bits & VERSION_MASK | tag
     }
 
     #[inline]
-    fn from_bits(word: u64) -> State {
-        if is_pending(word) {
-            return State::Pending(due_of(word));
+    fn from_bits(bits: u64) -> State {
+        match (bits & SETTLED, bits >> TICK_SHIFT) {
+            (PENDING, _) => State::Pending(due_of(bits)),
+            (_, 0) => State::Settled(EXPIRED),
+            (_, cancelled) => State::Settled(Err(Cancelled::from_bits(cancelled - 1))),
         }
-        State::Settled(match word >> TICK_SHIFT {
-            0 => EXPIRED,
-            cancelled => Err(Cancelled::from_bits(cancelled - 1)),
-        })
     }
 
     #[inline]
