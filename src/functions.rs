@@ -12,8 +12,8 @@ use tokio::time::Instant;
 
 use crate::future::interval::{Interval, assert_period};
 use crate::future::limit;
-use crate::future::scope::{End, Scope};
-use crate::future::sleep::{FirstPoll, Sleep};
+use crate::future::scope::Scope;
+use crate::future::sleep::Sleep;
 use crate::future::timeout::Timeout;
 use crate::timer::local;
 
@@ -49,7 +49,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
     if !local::ensure_worker_timer() {
         return Sleep::until(local::shard(), deadline);
     }
-    Sleep::detached(local::shard_of_poller, deadline, FirstPoll::ReadsClock)
+    Sleep::detached(local::shard_of_poller, deadline, true)
 }
 
 /// Bounds the time of a future, on the current runtime's own timer.
@@ -102,8 +102,7 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 #[track_caller]
 #[inline]
 pub fn scope<F: IntoFuture>(deadline: Instant, future: F) -> Scope<F::IntoFuture> {
-    let end = End::new(sleep_until(deadline), deadline);
-    Scope::new(end, future.into_future())
+    Scope::new(sleep_until(deadline), deadline, future.into_future())
 }
 
 /// Methods for every [`Future`], under the names of tokio-util's trait.
@@ -152,8 +151,7 @@ fn noted_deadline(duration: Duration) -> Option<Instant> {
 
 #[inline(always)]
 fn detached_after(deadline: Instant, duration: Duration) -> Sleep {
-    let first_poll = FirstPoll::after(duration);
-    Sleep::detached(local::shard_of_poller, deadline, first_poll)
+    Sleep::detached(local::shard_of_poller, deadline, duration.is_zero())
 }
 
 #[cold]
@@ -167,23 +165,23 @@ fn attached_sleep(duration: Duration) -> Sleep {
 #[inline(always)] // So that the compiler makes the sleep where it stays.
 #[track_caller]
 fn timeout_after(duration: Duration) -> Sleep {
-    match noted_deadline(duration) {
-        Some(deadline) if !limit::may_be_open() => detached_after(deadline, duration),
-        _ => capped_sleep(duration),
+    if limit::may_be_open() {
+        return capped_sleep(duration);
     }
+    sleep(duration)
 }
 
 #[cold]
 #[track_caller]
 fn capped_sleep(duration: Duration) -> Sleep {
-    limit::sleep_after(local::shard(), duration)
+    limit::cap(sleep(duration))
 }
 
 #[inline]
 #[track_caller]
 fn timeout_until(deadline: Instant) -> Sleep {
     if limit::may_be_open() {
-        return limit::sleep_until(local::shard(), deadline);
+        return limit::cap(sleep_until(deadline));
     }
     sleep_until(deadline)
 }

@@ -41,9 +41,8 @@ const MISSED: Duration = Duration::from_millis(5);
 const LONGEST_PERIOD: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 
 impl Interval {
-    #[track_caller]
+    /// The caller has asserted the period, before it looked a timer up.
     pub(crate) fn new(first: Sleep, period: Duration) -> Interval {
-        assert_period(period);
         Interval {
             sleep: first,
             period: period.min(LONGEST_PERIOD),
@@ -77,13 +76,26 @@ impl Interval {
         &mut self,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Instant, Cancelled>> {
-        if let Err(cancelled) = ready!(self.sleep.poll_to_move_on(cx)) {
-            return Poll::Ready(Err(cancelled));
-        }
-        let tick = self.sleep.deadline();
-        let next = self.tick_after(tick, self.sleep.now());
-        self.sleep.move_on(next);
-        Poll::Ready(Ok(tick))
+        let ended = ready!(self.sleep.poll_keeping_no_waker(cx));
+        Poll::Ready(ended.map(|()| self.advance()))
+    }
+
+    /// Moves the deadline on from a tick that has come, and returns that.
+    #[inline(never)] // It is long, and most polls are pending.
+    fn advance(&mut self) -> Instant {
+        let (tick, now) = (self.sleep.deadline(), self.sleep.now());
+        let late = now.saturating_duration_since(tick);
+        let next = match self.missed_tick_behavior {
+            MissedTickBehavior::Delay if late > MISSED => now + self.period,
+            MissedTickBehavior::Skip if late > MISSED => {
+                // Shorter than the longest period, so it fits.
+                let rest = (late.as_nanos() % self.period.as_nanos()) as u64;
+                now + self.period - Duration::from_nanos(rest)
+            }
+            _ => tick + self.period,
+        };
+        self.sleep.reset_at(next);
+        tick
     }
 
     /// Makes the next tick come one period from now.
@@ -121,18 +133,6 @@ impl Interval {
     pub fn period(&self) -> Duration {
         self.period
     }
-
-    fn tick_after(&self, tick: Instant, now: Instant) -> Instant {
-        let late = now.saturating_duration_since(tick);
-        if late <= MISSED {
-            return tick + self.period;
-        }
-        match self.missed_tick_behavior {
-            MissedTickBehavior::Burst => tick + self.period,
-            MissedTickBehavior::Delay => now + self.period,
-            MissedTickBehavior::Skip => now + self.period - remainder(late, self.period),
-        }
-    }
 }
 
 impl fmt::Debug for Interval {
@@ -148,11 +148,4 @@ impl fmt::Debug for Interval {
 #[track_caller]
 pub(crate) fn assert_period(period: Duration) {
     assert!(period > Duration::ZERO, "`period` must be non-zero.");
-}
-
-/// The rest of `duration` after whole periods; shorter than a period, so it fits.
-fn remainder(duration: Duration, period: Duration) -> Duration {
-    let nanos = duration.as_nanos() % period.as_nanos();
-    Duration::from_secs((nanos / 1_000_000_000) as u64)
-        + Duration::from_nanos((nanos % 1_000_000_000) as u64)
 }

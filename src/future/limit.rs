@@ -13,39 +13,34 @@
 //! So a timeout made then is due a tick later, and meanwhile the scope ends.
 
 use std::cell::Cell;
-use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::time::Instant;
 
 use crate::clock::Clock;
 use crate::future::sleep::Sleep;
 use crate::runtime::{TaskId, try_id};
-use crate::shard::Shard;
 
 /// The limit of the timeouts that are now made on this thread.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct ScopeDeadline {
-    deadline: Instant,
+pub(super) struct Limit {
+    pub(super) deadline: Instant,
     task: Option<TaskId>,
 }
 
 thread_local! {
     /// Without a destructor and without lazy initialisation, so that a look is one read of a word.
-    static LIMIT: Cell<Option<ScopeDeadline>> = const { Cell::new(None) };
+    static LIMIT: Cell<Option<Limit>> = const { Cell::new(None) };
 }
 
 /// The limit of the innermost scope; `None` where this task has no scope open.
 #[inline]
-pub(crate) fn current() -> Option<ScopeDeadline> {
-    match LIMIT.get() {
-        None => None,
-        Some(limit) => limit.if_of_this_task(),
-    }
+pub(super) fn current() -> Option<Limit> {
+    LIMIT.get().filter(|limit| limit.task == try_id())
 }
 
-pub(crate) fn within<R>(limit: ScopeDeadline, run: impl FnOnce() -> R) -> R {
-    struct PutBack(Option<ScopeDeadline>);
+/// Runs a part of a scope that ends at `deadline`, or with the scope around it.
+pub(crate) fn within<R>(deadline: Instant, run: impl FnOnce() -> R) -> R {
+    struct PutBack(Option<Limit>);
 
     impl Drop for PutBack {
         fn drop(&mut self) {
@@ -53,28 +48,15 @@ pub(crate) fn within<R>(limit: ScopeDeadline, run: impl FnOnce() -> R) -> R {
         }
     }
 
+    let limit = Limit {
+        deadline: capped(deadline),
+        task: try_id(),
+    };
     let _put_back = PutBack(LIMIT.replace(Some(limit)));
     run()
 }
 
-impl ScopeDeadline {
-    pub(crate) fn until(deadline: Instant) -> ScopeDeadline {
-        let outer = current();
-        ScopeDeadline {
-            deadline: outer.map_or(deadline, |outer| outer.deadline.min(deadline)),
-            task: try_id(),
-        }
-    }
-
-    #[cold]
-    fn if_of_this_task(self) -> Option<ScopeDeadline> {
-        (self.task == try_id()).then_some(self)
-    }
-
-    pub(crate) fn deadline(self) -> Instant {
-        self.deadline
-    }
-
+impl Limit {
     /// When a timeout under this limit ends, in the time of `clock`. Once the limit has passed that
     /// is a tick from now, so that a retrying loop lets the scope end.
     pub(super) fn end(self, clock: &Clock, now: Instant) -> Instant {
@@ -85,15 +67,11 @@ impl ScopeDeadline {
             deadline
         }
     }
-
-    pub(crate) fn remaining(self) -> Duration {
-        self.deadline.saturating_duration_since(Instant::now())
-    }
 }
 
 /// The deadline of a scope made now: its own, or the limit's if that comes first.
 #[inline]
-pub(crate) fn capped(deadline: Instant) -> Instant {
+pub(super) fn capped(deadline: Instant) -> Instant {
     current().map_or(deadline, |limit| limit.deadline.min(deadline))
 }
 
@@ -103,31 +81,10 @@ pub(crate) fn may_be_open() -> bool {
     LIMIT.get().is_some()
 }
 
-/// The sleep of a timeout on this shard: for `duration`, or until the limit if that comes first.
-#[inline(always)] // So that the compiler makes the sleep where it stays, here and below.
-pub(crate) fn sleep_after(shard: Arc<Shard>, duration: Duration) -> Sleep {
-    if may_be_open() {
-        return capped_sleep_after(shard, duration);
-    }
-    Sleep::after(shard, duration)
-}
-
-/// The sleep of a timeout on this shard: until `deadline`, or until the limit if that comes first.
-#[inline(always)]
-pub(crate) fn sleep_until(shard: Arc<Shard>, deadline: Instant) -> Sleep {
-    if may_be_open() {
-        return capped_sleep(Sleep::until(shard, deadline));
-    }
-    Sleep::until(shard, deadline)
-}
-
+/// The sleep of a timeout made where a scope may be open: its own, or until the limit if that comes
+/// first.
 #[cold]
-fn capped_sleep_after(shard: Arc<Shard>, duration: Duration) -> Sleep {
-    capped_sleep(Sleep::after(shard, duration))
-}
-
-#[cold]
-fn capped_sleep(mut own: Sleep) -> Sleep {
+pub(crate) fn cap(mut own: Sleep) -> Sleep {
     let Some(limit) = current() else {
         return own;
     };

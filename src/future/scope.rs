@@ -16,9 +16,10 @@ use tokio::time::Instant;
 
 use super::access::access_within;
 use crate::error::{Cancelled, Elapsed};
-use crate::future::limit::{ScopeDeadline, capped, current, within};
+use crate::future::limit::{capped, current, within};
 use crate::future::sleep::{Sleep, panic_shut_down};
 use crate::runtime::coop;
+use crate::shard::word::Outcome;
 
 /// The time left in the innermost [`scope`](crate::scope()); `None` where no scope is open.
 ///
@@ -34,7 +35,8 @@ use crate::runtime::coop;
 /// # });
 /// ```
 pub fn remaining() -> Option<Duration> {
-    current().map(ScopeDeadline::remaining)
+    let deadline = scope_deadline()?;
+    Some(deadline.saturating_duration_since(Instant::now()))
 }
 
 /// When the innermost [`scope`](crate::scope()) ends; `None` where no scope is open. Reads no
@@ -53,7 +55,7 @@ pub fn remaining() -> Option<Duration> {
 /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 /// ```
 pub fn scope_deadline() -> Option<Instant> {
-    current().map(ScopeDeadline::deadline)
+    current().map(|limit| limit.deadline)
 }
 
 pin_project! {
@@ -91,29 +93,39 @@ pin_project! {
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct Scope<F> {
         #[pin]
-        pub(crate) future: F,
-        pub(crate) end: End,
+        future: F,
+        sleep: Sleep,
+        // By the clock of the polling runtime, even if the timer goes by another.
+        deadline: Instant,
     }
 }
 
 impl<F> Scope<F> {
     // Always inlined, so that the scope is built in place.
     #[inline(always)]
-    pub(crate) fn new(end: End, future: F) -> Scope<F> {
-        Scope { future, end }
+    pub(crate) fn new(sleep: Sleep, deadline: Instant, future: F) -> Scope<F> {
+        Scope {
+            future,
+            sleep,
+            deadline: capped(deadline),
+        }
     }
 
     access_within!(future: F);
 }
 
-#[cfg(feature = "tower")]
 impl<F: Future> Scope<F> {
     pub(crate) fn try_poll(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<Result<F::Output, Elapsed>, Cancelled>> {
         let this = self.project();
-        poll_capped(this.future, this.end, cx)
+        let had_budget = coop::has_budget_remaining();
+        if let Poll::Ready(output) = within(*this.deadline, || this.future.poll(cx)) {
+            return Poll::Ready(Ok(Ok(output)));
+        }
+        let ended = poll_end(this.sleep, *this.deadline, had_budget, cx);
+        ended.map_ok(|()| Err(Elapsed::new()))
     }
 }
 
@@ -121,59 +133,33 @@ impl<F: Future> Future for Scope<F> {
     type Output = Result<F::Output, Elapsed>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
-        let capped = ready!(poll_capped(this.future, this.end, cx));
-        Poll::Ready(capped.unwrap_or_else(|_| panic_shut_down()))
+        let ended = ready!(self.try_poll(cx));
+        Poll::Ready(ended.unwrap_or_else(|_| panic_shut_down()))
     }
 }
 
-fn poll_capped<F: Future>(
-    future: Pin<&mut F>,
-    end: &mut End,
-    cx: &mut Context<'_>,
-) -> Poll<Result<Result<F::Output, Elapsed>, Cancelled>> {
-    let limit = ScopeDeadline::until(end.deadline);
-    let had_budget = coop::has_budget_remaining();
-    if let Poll::Ready(output) = within(limit, || future.poll(cx)) {
-        return Poll::Ready(Ok(Ok(output)));
-    }
-    end.poll(had_budget, cx).map_ok(|()| Err(Elapsed::new()))
-}
-
-#[derive(Debug)]
-pub(crate) struct End {
-    sleep: Sleep,
-    /// By the clock of the polling runtime, even if the timer goes by another.
+/// The first pending poll resets the sleep, by the clock of the polling runtime.
+fn poll_end(
+    sleep: &mut Sleep,
     deadline: Instant,
-}
-
-impl End {
-    /// The first pending poll resets the sleep, by the clock of the polling runtime.
-    #[inline]
-    pub(crate) fn new(sleep: Sleep, deadline: Instant) -> End {
-        End {
-            sleep,
-            deadline: capped(deadline),
-        }
-    }
-
-    fn poll(&mut self, had_budget: bool, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
-        let (sleep, deadline) = (&mut self.sleep, self.deadline);
-        let now = Instant::now();
-        if sleep.is_new() {
-            let clock = sleep.attach().clock();
-            if let Some(outer) = current().filter(|outer| outer.deadline() <= now) {
-                let end = outer.end(clock, clock.now_instant());
-                sleep.reset_at(end);
-                return sleep.poll_after_inner(had_budget, cx);
+    had_budget: bool,
+    cx: &mut Context<'_>,
+) -> Poll<Outcome> {
+    let now = Instant::now();
+    let mut has_passed = now >= deadline;
+    if sleep.is_new() {
+        let clock = sleep.attach().clock();
+        let end = match current().filter(|outer| outer.deadline <= now) {
+            Some(outer) => {
+                has_passed = false;
+                outer.end(clock, clock.now_instant())
             }
-            let end = clock.translate(deadline);
-            sleep.reset_at(end);
-        }
-        if had_budget && now >= deadline {
-            sleep.elapse();
-            return Poll::Ready(Ok(()));
-        }
-        sleep.poll_after_inner(had_budget, cx)
+            None => clock.translate(deadline),
+        };
+        sleep.reset_at(end);
     }
+    if had_budget && has_passed {
+        sleep.elapse();
+    }
+    sleep.poll_after_inner(had_budget, cx)
 }

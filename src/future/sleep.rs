@@ -1,8 +1,6 @@
 //! The [`Sleep`] future.
 //!
 //! ```text
-//!   detached --(it has to arm, or needs the clock: its timer is found)--> unarmed
-//!
 //!   unarmed --(poll: due already)---------------------------> elapsed
 //!     |  ^ (reset)                                               |
 //!     |  +-------------------------------------------------------+
@@ -15,8 +13,12 @@
 //!   deferred --(poll: its word has expired)----------------------+
 //! ```
 //!
-//! A sleep of the free functions is *detached* at first: it has no timer yet. A look-up writes a
-//! count that all threads share, and a sleep that never arms avoids it.
+//! A reset of a timer that has fired, or fires at once, leads back to unarmed. If an elapsed sleep
+//! has kept a waker, the reset itself arms it.
+//!
+//! A sleep of the free functions is *detached* at first: unarmed, and without a timer. It finds one
+//! when it has to arm, or needs the clock. A look-up writes a count that all threads share, and a
+//! sleep that never arms avoids it.
 //!
 //! **A sleep that is reset to later becomes a deadline.** The first such reset of an armed sleep
 //! takes the lock and gives its timer a [word](crate::shard::word), which holds the due. From then
@@ -35,9 +37,9 @@
 //! wake its waker afterwards. So if a poll finds the word pending, that wake-up is yet to come.
 
 use std::fmt;
-use std::future::{Future, poll_fn};
-use std::mem::ManuallyDrop;
-use std::pin::{Pin, pin};
+use std::future::Future;
+use std::mem::{self, ManuallyDrop};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
@@ -48,9 +50,9 @@ use tokio::time::Instant;
 use crate::clock::tick::{Moment, Tick};
 use crate::error::Cancelled;
 use crate::runtime::{coop, worker_index};
+use crate::shard::Shard;
 use crate::shard::turned_to::WakerId;
-use crate::shard::word::{EXPIRED, Word};
-use crate::shard::{Moved, NotArmed, Shard};
+use crate::shard::word::{EXPIRED, Outcome, Word};
 use crate::wheel::{Key, PackedKey};
 
 /// A future that is ready once its deadline has passed: [`sleep`](crate::sleep),
@@ -98,12 +100,14 @@ const LINE: Duration = Duration::from_millis(1);
 
 pub(crate) type FindShard = fn() -> Arc<Shard>;
 
+/// Whoever leaves a state drops what it holds, so that most sleeps need no drop.
 enum State {
     Detached {
         find: FindShard,
         start: Start,
     },
     Unarmed(Start),
+    Elapsed,
     Armed {
         key: PackedKey,
         tick: Tick,
@@ -112,17 +116,13 @@ enum State {
         is_over: bool,
     },
     Deferred {
-        /// Holds its due and its key. Dropped by `set_state`, so that other sleeps need no drop.
+        /// Holds its due and its key.
         word: ManuallyDrop<Arc<Word>>,
         waker: WakerId,
     },
-    Elapsed,
     /// It has elapsed, and keeps the waker of the poll that was ready. As with tokio's, a reset
     /// arms it at once for that task, which need not poll it before it returns `Pending`.
-    Kept {
-        /// `set_state` drops it.
-        waker: ManuallyDrop<Waker>,
-    },
+    Kept(ManuallyDrop<Waker>),
 }
 
 #[derive(Clone, Copy)]
@@ -130,41 +130,40 @@ struct Start {
     is_new: bool,
     /// Whether the timeout around it has returned an output. Stored here because there is room.
     is_over: bool,
-    first_poll: FirstPoll,
+    /// Whether it may have been due when it was made or reset. Then the poll reads the clock before
+    /// it arms. If another is due by now, the driver fires it, or has passed its tick, and then
+    /// nothing is armed.
+    may_be_due: bool,
 }
 
 impl Sleep {
     /// It reads the clock now, because nearly all sleeps fire.
     #[inline(always)]
     pub(crate) fn after(shard: Arc<Shard>, duration: Duration) -> Sleep {
-        let deadline = deadline_after(&shard, duration);
-        Sleep::new(shard, deadline, FirstPoll::after(duration))
+        let deadline = shard.clock().now_instant().checked_add(duration);
+        let deadline = deadline.unwrap_or_else(|| shard.clock().instant(Moment::MAX));
+        let state = State::Unarmed(Start::new(duration.is_zero()));
+        Sleep::new(Some(shard), deadline, state)
     }
 
     #[inline(always)]
     pub(crate) fn until(shard: Arc<Shard>, deadline: Instant) -> Sleep {
-        Sleep::new(shard, deadline, FirstPoll::ReadsClock)
-    }
-
-    #[inline(always)]
-    pub(crate) fn new(shard: Arc<Shard>, deadline: Instant, first_poll: FirstPoll) -> Sleep {
-        Sleep {
-            deadline,
-            shard: Some(shard),
-            state: State::Unarmed(Start::new(first_poll)),
-        }
+        Sleep::new(Some(shard), deadline, State::Unarmed(Start::new(true)))
     }
 
     /// A sleep that finds its timer when it arms, on the thread that then polls it.
     #[inline(always)]
-    pub(crate) fn detached(find: FindShard, deadline: Instant, first_poll: FirstPoll) -> Sleep {
+    pub(crate) fn detached(find: FindShard, deadline: Instant, may_be_due: bool) -> Sleep {
+        let start = Start::new(may_be_due);
+        Sleep::new(None, deadline, State::Detached { find, start })
+    }
+
+    #[inline(always)]
+    fn new(shard: Option<Arc<Shard>>, deadline: Instant, state: State) -> Sleep {
         Sleep {
             deadline,
-            shard: None,
-            state: State::Detached {
-                find,
-                start: Start::new(first_poll),
-            },
+            shard,
+            state,
         }
     }
 
@@ -181,18 +180,15 @@ impl Sleep {
     /// it was last ready, its deadline has passed.
     pub fn is_elapsed(&self) -> bool {
         match (&self.state, &self.shard) {
-            (State::Elapsed | State::Kept { .. }, _) => true,
-            (State::Detached { start, .. }, _) => {
-                // By then its line of the grid has passed too.
-                !start.is_new && Instant::now().duration_since(self.deadline) >= LINE
-            }
-            (State::Unarmed(start), Some(shard)) => {
+            (State::Elapsed | State::Kept(_), _) => true,
+            _ if self.is_new() => false,
+            // By then its line of the grid has passed too.
+            (State::Detached { .. }, _) => Instant::now().duration_since(self.deadline) >= LINE,
+            (State::Unarmed(_), Some(shard)) => {
                 let (due, _) = due_on(shard, self.deadline);
-                !start.is_new && shard.clock().is_due_now(due)
+                shard.clock().is_due_now(due)
             }
-            (&State::Armed { tick, .. }, Some(shard)) => has_fired(shard.turned_to(), tick),
-            (State::Deferred { word, .. }, _) => word.outcome() == Poll::Ready(EXPIRED),
-            (_, None) => false,
+            _ => self.has_fired(),
         }
     }
 
@@ -213,25 +209,20 @@ impl Sleep {
     /// tick. A reset to earlier takes the lock.
     #[inline]
     pub fn reset_at(&mut self, deadline: Instant) {
-        self.reset_to(deadline, FirstPoll::ReadsClock);
+        self.reset_to(deadline, true);
     }
 
     /// Like [`reset_at`](Sleep::reset_at), to `duration` from now.
     #[inline]
     pub fn reset_after(&mut self, duration: Duration) {
-        let deadline = match &self.shard {
-            Some(shard) => deadline_after(shard, duration),
-            None => match Instant::now().checked_add(duration) {
-                Some(deadline) => deadline,
-                None => deadline_after(self.attach(), duration),
-            },
-        };
-        self.reset_to(deadline, FirstPoll::after(duration));
+        let deadline = self.now().checked_add(duration);
+        let deadline = deadline.unwrap_or_else(|| self.attach().clock().instant(Moment::MAX));
+        self.reset_to(deadline, duration.is_zero());
     }
 
     #[inline]
-    fn reset_to(&mut self, deadline: Instant, first_poll: FirstPoll) {
-        let before = std::mem::replace(&mut self.deadline, deadline);
+    fn reset_to(&mut self, deadline: Instant, may_be_due: bool) {
+        let before = mem::replace(&mut self.deadline, deadline);
         if let (State::Deferred { word, .. }, Some(shard)) = (&self.state, &self.shard) {
             // Within one tick nothing changes. This check costs less than finding the tick.
             let is_by = |due| deadline >= before && deadline <= shard.clock().start_of(due);
@@ -239,101 +230,68 @@ impl Sleep {
                 return;
             }
         }
-        self.reset_with_lock(first_poll);
+        self.reset_with_lock(may_be_due);
     }
 
     /// All but a reset to later of a deferred sleep. Not inlined, to keep that one short.
     #[inline(never)]
-    fn reset_with_lock(&mut self, first_poll: FirstPoll) {
-        match (&self.state, &self.shard) {
-            (State::Deferred { .. }, Some(shard)) => {
-                let (_, due) = due_on(shard, self.deadline);
-                self.move_armed(due, first_poll);
+    fn reset_with_lock(&mut self, may_be_due: bool) {
+        if self.move_timer() {
+            return;
+        }
+        let start = Start {
+            is_new: false,
+            ..Start::new(may_be_due)
+        };
+        let unarmed = match self.state {
+            State::Detached { find, .. } => State::Detached { find, start },
+            _ => State::Unarmed(start),
+        };
+        match mem::replace(&mut self.state, unarmed) {
+            State::Kept(waker) => self.arm_for(ManuallyDrop::into_inner(waker)),
+            State::Deferred { word, .. } => drop(ManuallyDrop::into_inner(word)),
+            // So that `is_elapsed` goes by the grid of its timer.
+            State::Detached { .. } if worker_index().is_some() => drop(self.attach()),
+            _ => {}
+        }
+    }
+
+    /// Moves its timer to the deadline, or gives it a word with a later due. `false` if it has
+    /// none, because it has fired or is not armed.
+    fn move_timer(&mut self) -> bool {
+        let (Some(key), Some(shard)) = (self.key(), &self.shard) else {
+            return false;
+        };
+        let (_, due) = due_on(shard, self.deadline);
+        match &mut self.state {
+            State::Armed { tick, .. } if due == *tick => true,
+            State::Armed { tick, waker, .. } if due > *tick => {
+                let Some(word) = shard.defer(key, due) else {
+                    return false;
+                };
+                self.state = State::Deferred {
+                    word: ManuallyDrop::new(word),
+                    waker: *waker,
+                };
+                true
             }
-            (&State::Armed { tick, .. }, Some(shard)) => {
-                let (_, due) = due_on(shard, self.deadline);
-                if due < tick {
-                    self.move_armed(due, first_poll);
-                } else if due > tick {
-                    self.defer_armed(due, first_poll);
+            state => {
+                if let State::Armed { tick, .. } = state {
+                    *tick = due;
                 }
+                shard.move_to(key, due)
             }
-            (State::Kept { .. }, _) => self.reset_kept(first_poll),
-            _ => self.reset_unarmed(first_poll),
         }
     }
 
     /// Arms a sleep that was ready, for the task that polled it then. If the driver has passed its
     /// deadline, or the runtime has ended, the task is woken, and its next poll reports that.
-    fn reset_kept(&mut self, first_poll: FirstPoll) {
-        let Some(waker) = self.take_waker() else {
-            return;
-        };
-        self.reset_unarmed(first_poll);
+    fn arm_for(&mut self, waker: Waker) {
         let deadline = self.deadline;
         // No reading of the clock: until the driver passes it, the sleep may be reset to later.
         let (_, tick) = due_on(self.attach(), deadline);
-        let armed = self.arm(tick, &waker);
-        if let Poll::Ready(Ok(())) = armed {
-            self.state = State::Elapsed;
-        }
-        if let (Poll::Ready(_), Some(shard)) = (armed, &self.shard) {
-            shard.wake(waker);
-        }
-    }
-
-    /// Moves the deadline of a sleep that was ready. The next poll arms it.
-    pub(super) fn move_on(&mut self, deadline: Instant) {
-        self.deadline = deadline;
-        self.reset_unarmed(FirstPoll::ReadsClock);
-    }
-
-    fn reset_unarmed(&mut self, first_poll: FirstPoll) {
-        let start = Start {
-            is_new: false,
-            is_over: false,
-            first_poll,
-        };
-        self.set_state(match self.state {
-            State::Detached { find, .. } => State::Detached { find, start },
-            _ => State::Unarmed(start),
-        });
-        // So that `is_elapsed` goes by the grid of its timer.
-        if matches!(self.state, State::Detached { .. }) && worker_index().is_some() {
-            self.attach();
-        }
-    }
-
-    fn move_armed(&mut self, due: Tick, first_poll: FirstPoll) {
-        let (Some(key), Some(shard)) = (self.key(), &self.shard) else {
-            return;
-        };
-        match shard.move_to(key, due) {
-            Moved::Pending => {
-                if let State::Armed { tick, .. } = &mut self.state {
-                    *tick = due;
-                }
-            }
-            Moved::FiresNow => self.set_state(State::Elapsed),
-            Moved::HadFired => self.reset_unarmed(first_poll),
-        }
-    }
-
-    /// Gives the timer a word that is due later than the timer is linked.
-    fn defer_armed(&mut self, due: Tick, first_poll: FirstPoll) {
-        let (State::Armed { waker, .. }, Some(key), Some(shard)) =
-            (&self.state, self.key(), &self.shard)
-        else {
-            return;
-        };
-        match shard.defer(key, due) {
-            Some(word) => {
-                self.state = State::Deferred {
-                    word: ManuallyDrop::new(word),
-                    waker: *waker,
-                };
-            }
-            None => self.reset_unarmed(first_poll),
+        if self.arm(tick, &waker).is_ready() {
+            self.attach().wake(waker);
         }
     }
 
@@ -367,16 +325,16 @@ impl Sleep {
     /// ```
     #[inline]
     pub fn try_poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
-        let polled = self.poll_to_move_on(cx);
+        let polled = self.poll_keeping_no_waker(cx);
         if let Poll::Ready(Ok(())) = polled {
             self.keep(cx.waker());
         }
         polled
     }
 
-    /// Like `try_poll`, for an owner that resets the sleep by `move_on`. It keeps no waker.
+    /// Like `try_poll`, for an owner that polls the sleep after each reset.
     #[inline]
-    pub(super) fn poll_to_move_on(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
+    pub(super) fn poll_keeping_no_waker(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
         if !coop::has_budget_remaining() && coop::poll_proceed(cx).is_pending() {
             return Poll::Pending;
         }
@@ -384,6 +342,76 @@ impl Sleep {
             return Poll::Pending;
         }
         self.poll_within_budget(cx)
+    }
+
+    #[cold]
+    fn keep(&mut self, waker: &Waker) {
+        match &self.state {
+            State::Kept(kept) if kept.will_wake(waker) => {}
+            _ => {
+                self.clear();
+                self.state = State::Kept(ManuallyDrop::new(waker.clone()));
+            }
+        }
+    }
+
+    /// Polls the sleep after a future that may have used up the task's budget, maybe in every poll.
+    /// The deadline is checked anyway.
+    #[inline]
+    pub(crate) fn poll_after_inner(
+        &mut self,
+        had_budget: bool,
+        cx: &mut Context<'_>,
+    ) -> Poll<Outcome> {
+        if had_budget {
+            self.poll_within_budget(cx)
+        } else {
+            self.poll_keeping_no_waker(cx)
+        }
+    }
+
+    /// Polls while the task's budget is not used up. Only progress takes a unit of the budget,
+    /// because nearly all polls stay pending and would have to return it.
+    #[inline(never)] // It is long, and its callers are not.
+    fn poll_within_budget(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
+        let ended = ready!(self.poll_timer(cx));
+        if coop::has_budget_remaining() {
+            if let Poll::Ready(budget) = coop::poll_proceed(cx) {
+                budget.made_progress();
+            }
+        }
+        Poll::Ready(ended)
+    }
+
+    #[inline]
+    pub(crate) fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
+        let ended = match &self.state {
+            State::Elapsed | State::Kept(_) => return Poll::Ready(Ok(())),
+            State::Detached { start, .. } | State::Unarmed(start) => {
+                ready!(self.poll_unarmed(start.may_be_due, cx))
+            }
+            _ if self.has_fired() => Ok(()),
+            _ if self.is_waiting(cx) => return Poll::Pending,
+            _ => ready!(self.register(cx)),
+        };
+        // A sleep that was shut down keeps its state, and so ends again the same way.
+        if ended.is_ok() {
+            self.clear();
+        }
+        Poll::Ready(ended)
+    }
+
+    /// Whether its timer has fired, or fires in the present turn.
+    #[inline]
+    fn has_fired(&self) -> bool {
+        match (&self.state, &self.shard) {
+            (State::Armed { tick, .. }, Some(shard)) => {
+                let turned_to = shard.turned_to();
+                turned_to >= *tick && turned_to != Tick::NEVER
+            }
+            (State::Deferred { word, .. }, _) => word.outcome() == Poll::Ready(EXPIRED),
+            _ => false,
+        }
     }
 
     /// Whether its timer has not fired, and will wake the polling task.
@@ -400,13 +428,68 @@ impl Sleep {
         }
     }
 
+    #[inline(always)] // Nearly every sleep is polled so once.
+    fn poll_unarmed(&mut self, may_be_due: bool, cx: &mut Context<'_>) -> Poll<Outcome> {
+        let deadline = self.deadline;
+        let shard = self.attach();
+        let (due, tick) = due_on(shard, deadline);
+        if may_be_due && shard.clock().is_due_now(due) {
+            return Poll::Ready(Ok(()));
+        }
+        self.arm(tick, cx.waker())
+    }
+
+    #[inline(always)]
+    fn arm(&mut self, tick: Tick, waker: &Waker) -> Poll<Outcome> {
+        let clone = waker.clone();
+        let waker = WakerId::of(&clone);
+        let Some(key) = self.attach().arm(tick, clone) else {
+            return Poll::Ready(self.outcome());
+        };
+        self.state = State::Armed {
+            key: key.into(),
+            tick,
+            waker,
+            is_over: false,
+        };
+        Poll::Pending
+    }
+
+    /// Registers another waker for a timer that is or was armed.
     #[cold]
-    fn keep(&mut self, waker: &Waker) {
-        match &self.state {
-            State::Kept { waker: kept } if kept.will_wake(waker) => {}
-            _ => self.set_state(State::Kept {
-                waker: ManuallyDrop::new(waker.clone()),
-            }),
+    fn register(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
+        let key = self.key();
+        let (Some(key), Some(shard), State::Armed { waker, .. } | State::Deferred { waker, .. }) =
+            (key, &self.shard, &mut self.state)
+        else {
+            unreachable!("only a sleep that holds a key comes here");
+        };
+        // Dropping the former waker may panic.
+        *waker = WakerId::NONE;
+        let Some(registered) = shard.register_waker(key, cx.waker()) else {
+            return Poll::Ready(self.outcome());
+        };
+        *waker = registered;
+        Poll::Pending
+    }
+
+    /// The outcome of a sleep that has nothing to wait for: its deadline has passed, or its runtime
+    /// has shut down before that.
+    #[cold]
+    fn outcome(&mut self) -> Outcome {
+        let deadline = self.deadline;
+        let may_be_due = match self.state {
+            State::Unarmed(start) => start.may_be_due,
+            _ => false,
+        };
+        let clock = self.attach().clock();
+        let due = clock.moment(deadline);
+        match clock.ended() {
+            // No task has polled an unarmed one since its deadline, maybe before the shutdown.
+            Some(end) if end < due && !(may_be_due && due <= clock.now()) => {
+                Err(Cancelled::SHUTDOWN)
+            }
+            _ => Ok(()),
         }
     }
 
@@ -414,9 +497,15 @@ impl Sleep {
     pub(super) fn note_output(&mut self) {
         match &mut self.state {
             State::Detached { start, .. } | State::Unarmed(start) => start.is_over = true,
-            State::Armed { is_over, .. } => *is_over = true,
-            // A timeout never resets its sleep, and returns once the sleep has elapsed.
-            State::Deferred { .. } | State::Elapsed | State::Kept { .. } => {}
+            _ => self.note_output_when_armed(),
+        }
+    }
+
+    #[inline(never)] // To keep the path of a future that is ready at once short.
+    fn note_output_when_armed(&mut self) {
+        // A timeout never resets its sleep, and returns once the sleep has elapsed.
+        if let State::Armed { is_over, .. } = &mut self.state {
+            *is_over = true;
         }
     }
 
@@ -425,14 +514,8 @@ impl Sleep {
             State::Detached { start, .. } | State::Unarmed(start) => start.is_over,
             State::Armed { is_over, .. } => *is_over,
             State::Deferred { .. } => false,
-            State::Elapsed | State::Kept { .. } => true,
+            State::Elapsed | State::Kept(_) => true,
         }
-    }
-
-    pub(crate) fn elapse(&mut self) {
-        self.attach();
-        self.disarm();
-        self.state = State::Elapsed;
     }
 
     #[inline]
@@ -470,217 +553,35 @@ impl Sleep {
         }
     }
 
-    /// Takes its timer out, if any, and drops the contents of its state. Never inlined, to keep the
-    /// drop of a sleep short enough to be inlined.
+    /// Takes its timer out, if any. Never inlined, to keep the drop of a sleep short enough to be
+    /// inlined.
     #[inline(never)]
-    fn disarm(&mut self) {
-        match (&self.state, self.key(), &self.shard) {
-            (State::Armed { .. }, Some(key), Some(shard)) => shard.disarm(key),
-            _ => self.disarm_deferred(),
-        }
-    }
-
-    #[cold]
-    fn disarm_deferred(&mut self) {
+    pub(crate) fn elapse(&mut self) {
         if let (Some(key), Some(shard)) = (self.key(), &self.shard) {
             shard.disarm(key);
         }
-        self.drop_state();
+        self.clear();
     }
 
+    /// Makes it elapsed, without a waker, and drops what its state has held.
     #[inline]
-    fn set_state(&mut self, state: State) {
-        if let State::Deferred { .. } | State::Kept { .. } = self.state {
-            self.drop_state();
-        }
-        self.state = state;
-    }
-
-    /// Drops the contents of a state. Only this and `take_waker` leave such a state.
-    #[cold]
-    fn drop_state(&mut self) {
-        match std::mem::replace(&mut self.state, State::Elapsed) {
+    fn clear(&mut self) {
+        match mem::replace(&mut self.state, State::Elapsed) {
             State::Deferred { word, .. } => drop(ManuallyDrop::into_inner(word)),
-            State::Kept { waker } => drop(ManuallyDrop::into_inner(waker)),
-            other => self.state = other,
+            State::Kept(waker) => drop(ManuallyDrop::into_inner(waker)),
+            _ => {}
         }
     }
-
-    fn take_waker(&mut self) -> Option<Waker> {
-        match std::mem::replace(&mut self.state, State::Elapsed) {
-            State::Kept { waker } => Some(ManuallyDrop::into_inner(waker)),
-            other => {
-                self.state = other;
-                None
-            }
-        }
-    }
-
-    /// Polls the sleep after a future that may have used up the task's budget.
-    #[inline]
-    pub(crate) fn poll_after_inner(
-        &mut self,
-        had_budget: bool,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<(), Cancelled>> {
-        if coop::has_budget_remaining() {
-            self.poll_within_budget(cx)
-        } else {
-            self.poll_after_budget(had_budget, cx)
-        }
-    }
-
-    #[cold]
-    fn poll_after_budget(
-        &mut self,
-        had_budget: bool,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<(), Cancelled>> {
-        if had_budget {
-            // The inner future has used up the budget, maybe in every poll. Check the deadline
-            // anyway.
-            let unconstrained = coop::unconstrained(poll_fn(|cx| self.poll_within_budget(cx)));
-            pin!(unconstrained).poll(cx)
-        } else {
-            self.try_poll(cx)
-        }
-    }
-
-    /// Polls while the task's budget is not used up. Only progress takes a unit of the budget,
-    /// because nearly all polls stay pending and would have to return it.
-    #[inline(never)] // It is long, and its callers are not.
-    pub(crate) fn poll_within_budget(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<(), Cancelled>> {
-        let ended = ready!(self.poll_timer(cx));
-        if let Poll::Ready(budget) = coop::poll_proceed(cx) {
-            budget.made_progress();
-        }
-        Poll::Ready(ended)
-    }
-
-    #[inline]
-    pub(crate) fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
-        let ended = match (&self.state, &self.shard) {
-            (State::Elapsed | State::Kept { .. }, _) => return Poll::Ready(Ok(())),
-            (&State::Armed { tick, .. }, Some(shard)) if has_fired(shard.turned_to(), tick) => {
-                Ok(())
-            }
-            (State::Deferred { word, .. }, _) if word.outcome() == Poll::Ready(EXPIRED) => Ok(()),
-            (State::Armed { .. } | State::Deferred { .. }, _) => {
-                if self.is_waiting(cx) {
-                    return Poll::Pending;
-                }
-                ready!(self.register(cx))
-            }
-            _ => ready!(self.poll_unarmed(cx)),
-        };
-        // A sleep that was shut down keeps its state, and so ends again the same way.
-        if ended.is_ok() {
-            self.set_state(State::Elapsed);
-        }
-        Poll::Ready(ended)
-    }
-
-    #[inline(always)] // Nearly every sleep is polled so once.
-    fn poll_unarmed(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
-        let deadline = self.deadline;
-        let first_poll = match &self.state {
-            State::Detached { start, .. } | State::Unarmed(start) => start.first_poll,
-            _ => unreachable!("an armed sleep has a shard"),
-        };
-        let shard = self.attach();
-        let (due, tick) = due_on(shard, deadline);
-        if first_poll == FirstPoll::ReadsClock && shard.clock().is_due_now(due) {
-            return Poll::Ready(Ok(()));
-        }
-        self.arm(tick, cx.waker())
-    }
-
-    #[inline(always)]
-    fn arm(&mut self, tick: Tick, waker: &Waker) -> Poll<Result<(), Cancelled>> {
-        let shard = self.attach();
-        let clone = waker.clone();
-        let waker = WakerId::of(&clone);
-        let key = match shard.arm(tick, clone) {
-            Ok(key) => PackedKey::from(key),
-            Err(NotArmed::Fired) => return Poll::Ready(Ok(())),
-            // No task has polled it since its deadline, maybe before the runtime shut down.
-            Err(NotArmed::Closed) if self.was_due() => return Poll::Ready(Ok(())),
-            Err(NotArmed::Closed) => return Poll::Ready(Err(Cancelled::SHUTDOWN)),
-        };
-        self.state = State::Armed {
-            key,
-            tick,
-            waker,
-            is_over: false,
-        };
-        Poll::Pending
-    }
-
-    /// Whether its deadline had passed before the runtime shut down, or has passed since and may
-    /// have done so when the sleep was made.
-    #[cold]
-    fn was_due(&self) -> bool {
-        let may_be_past = match &self.state {
-            State::Unarmed(start) => matches!(start.first_poll, FirstPoll::ReadsClock),
-            _ => false,
-        };
-        let end = self.shard.as_ref().and_then(|shard| {
-            let end = shard.clock().ended()?;
-            Some(shard.clock().instant(end))
-        });
-        end.is_some_and(|end| self.deadline <= end) || may_be_past && self.deadline <= self.now()
-    }
-
-    /// Registers another waker for a timer that is or was armed, unless the shard was closed.
-    #[cold]
-    fn register(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
-        let key = self.key();
-        let (Some(key), Some(shard)) = (key, &self.shard) else {
-            unreachable!("only a sleep that holds a key comes here");
-        };
-        let (due, _) = due_on(shard, self.deadline);
-        let (State::Armed { waker, .. } | State::Deferred { waker, .. }) = &mut self.state else {
-            unreachable!("it holds a key");
-        };
-        // Dropping the former waker may panic.
-        *waker = WakerId::NONE;
-        match shard.register_waker(key, due, cx.waker()) {
-            Ok(registered) => {
-                *waker = registered;
-                Poll::Pending
-            }
-            Err(NotArmed::Closed) => Poll::Ready(Err(Cancelled::SHUTDOWN)),
-            Err(NotArmed::Fired) => Poll::Ready(Ok(())),
-        }
-    }
-}
-
-/// Whether a timer of this tick has fired, or fires in the present turn.
-#[inline]
-fn has_fired(turned_to: Tick, tick: Tick) -> bool {
-    turned_to >= tick && turned_to != Tick::NEVER
 }
 
 impl Start {
     #[inline]
-    fn new(first_poll: FirstPoll) -> Start {
+    fn new(may_be_due: bool) -> Start {
         Start {
             is_new: true,
             is_over: false,
-            first_poll,
+            may_be_due,
         }
-    }
-}
-
-#[inline]
-fn deadline_after(shard: &Shard, duration: Duration) -> Instant {
-    let now = shard.clock().now_instant();
-    match now.checked_add(duration) {
-        Some(deadline) => deadline,
-        None => shard.clock().instant(Moment::MAX),
     }
 }
 
@@ -707,15 +608,15 @@ impl Future for Sleep {
 /// Terminated once a poll was ready, until [`reset`](Sleep::reset).
 impl FusedFuture for Sleep {
     fn is_terminated(&self) -> bool {
-        matches!(self.state, State::Kept { .. })
+        matches!(self.state, State::Kept(_))
     }
 }
 
 impl Drop for Sleep {
     #[inline]
     fn drop(&mut self) {
-        if let State::Armed { .. } | State::Deferred { .. } | State::Kept { .. } = self.state {
-            self.disarm();
+        if let State::Armed { .. } | State::Deferred { .. } | State::Kept(_) = self.state {
+            self.elapse();
         }
     }
 }
@@ -726,27 +627,6 @@ impl fmt::Debug for Sleep {
             .field("deadline", &self.deadline())
             .field("is_elapsed", &self.is_elapsed())
             .finish_non_exhaustive()
-    }
-}
-
-/// The first step of a poll, before it arms. It avoids reading the clock where it can.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum FirstPoll {
-    /// The sleep may have been due when it was made, so the poll reads the clock.
-    ReadsClock,
-    /// The sleep was not due when it was made. If it is due by now, the driver fires it, or has
-    /// passed its tick, which `arm` reports.
-    Arms,
-}
-
-impl FirstPoll {
-    #[inline]
-    pub(crate) fn after(duration: Duration) -> FirstPoll {
-        if duration.is_zero() {
-            FirstPoll::ReadsClock
-        } else {
-            FirstPoll::Arms
-        }
     }
 }
 

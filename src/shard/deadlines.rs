@@ -144,9 +144,9 @@ impl DeadlineRef<'_> {
                 tick
             });
         }
-        match shard.register(waker, |locked| locked.entry_of(word).ok_or(())) {
-            Ok(_) => Poll::Pending,
-            Err(()) => word.outcome(),
+        match shard.register(waker, |locked| locked.entry_of(word)) {
+            Some(_) => Poll::Pending,
+            None => word.outcome(),
         }
     }
 
@@ -178,11 +178,11 @@ impl DeadlineRef<'_> {
             let registered = self.shard.register(cx.waker(), |locked| {
                 match locked.judge(self.word, now) {
                     // By the invariant a pending word has a timer.
-                    Expiry::Later(_) | Expiry::Spared(_) => locked.entry_of(self.word).ok_or(()),
-                    Expiry::Expired(_) | Expiry::Settled => Err(()),
+                    Expiry::Later(_) | Expiry::Spared(_) => locked.entry_of(self.word),
+                    Expiry::Expired(_) | Expiry::Settled => None,
                 }
             });
-            if registered.is_ok() {
+            if registered.is_some() {
                 return Poll::Pending;
             }
         }

@@ -11,7 +11,7 @@ use std::task::Waker;
 use super::lock::LockHeld;
 use super::next_expiry::ExpiryChange;
 use super::word::{LockedWord, Word};
-use super::{Counts, NotArmed, Shard};
+use super::{Counts, Shard};
 use crate::clock::tick::Tick;
 use crate::sync::{MutexGuard, lock};
 use crate::wheel::{Key, Wheel};
@@ -41,29 +41,24 @@ pub(super) struct Locked<'a> {
 /// Half of all calls only arm or disarm a timer. They do without a [`Locked`], which the compiler
 /// would keep in memory, because it must be dropped if a panic comes.
 impl Shard {
-    /// Arms a timer that wakes `waker` at `tick`. If the wheel or tokio's time driver is past that
-    /// tick, the timer counts as fired, and nothing is armed.
-    pub(crate) fn arm(&self, tick: Tick, waker: Waker) -> Result<Key, NotArmed> {
+    /// Arms a timer that wakes `waker` at `tick`. `None` if the wheel or tokio's time driver is
+    /// past it, or the runtime has shut down.
+    pub(crate) fn arm(&self, tick: Tick, waker: Waker) -> Option<Key> {
         let mut state = lock(&self.state);
         // The clock ends before the shard is closed, which takes out timers armed in between.
-        let is_closed = self.clock.has_ended();
-        if is_closed || tick.get() <= state.wheel.now() {
+        if self.clock.has_ended() || tick.get() <= state.wheel.now() {
             drop(state);
             drop(waker);
-            return Err(if is_closed {
-                NotArmed::Closed
-            } else {
-                NotArmed::Fired
-            });
+            return None;
         }
         let key = link(&mut state.wheel, tick, None, Some(waker));
         let change = self.lower_for(&state, tick);
         drop(state);
         if self.notify_driver(change, tick) {
             self.disarm(key);
-            return Err(NotArmed::Fired);
+            return None;
         }
-        Ok(key)
+        Some(key)
     }
 
     #[inline(never)] // Its callers are short, and the compiler inlines what has one caller.

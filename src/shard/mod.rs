@@ -95,22 +95,6 @@ pub(crate) struct Counts {
     pub(crate) rescheduled: u64,
 }
 
-#[derive(Debug)]
-pub(crate) enum Moved {
-    Pending,
-    FiresNow,
-    HadFired,
-}
-
-/// Why a timer is not armed.
-#[derive(Debug)]
-pub(crate) enum NotArmed {
-    /// The runtime that drives the shard has shut down.
-    Closed,
-    /// It has fired, or the wheel was already turned past its tick.
-    Fired,
-}
-
 impl Shard {
     pub(crate) fn new(clock: Arc<Clock>, driver: Arc<dyn TurnRequests>, index: usize) -> Shard {
         Shard {
@@ -133,13 +117,13 @@ impl Shard {
         self.index
     }
 
-    /// Moves an armed timer, and keeps its waker. If the wheel or tokio's time driver is past the
-    /// new tick, the timer fires at once, as tokio's do.
-    pub(crate) fn move_to(&self, key: Key, tick: Tick) -> Moved {
+    /// Moves an armed timer, and keeps its waker. `false` if it has fired. If the wheel or tokio's
+    /// time driver is past the new tick, it fires at once, as tokio's do.
+    pub(crate) fn move_to(&self, key: Key, tick: Tick) -> bool {
         let mut locked = self.lock();
         if tick.get() > locked.state.wheel.now() {
             if !locked.relink(key, tick) {
-                return Moved::HadFired;
+                return false;
             }
             let (ShardState { wheel, .. }, held) = LockHeld::split(&mut locked.state);
             let entry = wheel.get_mut(key);
@@ -147,16 +131,15 @@ impl Shard {
                 word.locked(held).set_due(|_| tick);
             }
             if !locked.unlock() {
-                return Moved::Pending;
+                return true;
             }
             locked = self.lock();
         }
-        if !locked.unlink(key) {
-            return Moved::HadFired;
+        if locked.unlink(key) {
+            locked.state.counts.fired.count(Duration::ZERO);
+            locked.unlock_and_wake();
         }
-        locked.state.counts.fired.count(Duration::ZERO);
-        locked.unlock_and_wake();
-        Moved::FiresNow
+        false
     }
 
     /// Gives an armed timer a word with a later due, for the turn to link it. `None` if it has
@@ -178,49 +161,35 @@ impl Shard {
         self.turned_to.get()
     }
 
-    /// Makes `waker` that of a timer armed for `due`. Returns its identity, or why none is armed.
-    pub(crate) fn register_waker(
-        &self,
-        key: Key,
-        due: Moment,
-        waker: &Waker,
-    ) -> Result<WakerId, NotArmed> {
-        self.register(waker, |locked| {
-            let entry = locked.state.wheel.get_mut(key);
-            entry.ok_or_else(|| match self.clock.ended() {
-                Some(end) if end < due => NotArmed::Closed,
-                _ => NotArmed::Fired,
-            })
-        })
+    /// Makes `waker` that of an armed timer, and returns its identity. `None` if it is not armed.
+    pub(crate) fn register_waker(&self, key: Key, waker: &Waker) -> Option<WakerId> {
+        self.register(waker, |locked| locked.state.wheel.get_mut(key))
     }
 
-    /// Like `register_waker`, for the entry that `find` returns under the lock, or its error.
-    fn register<R>(
+    /// Like `register_waker`, for the entry that `find` returns under the lock.
+    fn register(
         &self,
         waker: &Waker,
-        find: impl for<'a> Fn(&'a mut Locked<'_>) -> Result<&'a mut Entry, R>,
-    ) -> Result<WakerId, R> {
+        find: impl for<'a> Fn(&'a mut Locked<'_>) -> Option<&'a mut Entry>,
+    ) -> Option<WakerId> {
         let mut clone = None;
         loop {
             let mut locked = self.lock();
-            let entry = match find(&mut locked) {
-                Ok(entry) => entry,
-                Err(instead) => {
-                    // If a timer was taken out, the task that polls is its own.
-                    locked.unlock();
-                    return Err(instead);
-                }
+            let Some(entry) = find(&mut locked) else {
+                // If a timer was taken out, the task that polls is its own.
+                locked.unlock();
+                return None;
             };
             let current = entry.waker.as_ref();
             if current.is_some_and(|current| current.will_wake(waker)) {
-                return Ok(WakerId::of(waker));
+                return Some(WakerId::of(waker));
             }
             if let Some(clone) = clone.take() {
                 let registered = WakerId::of(&clone);
                 let old = entry.waker.replace(clone);
                 drop(locked);
                 drop(old);
-                return Ok(registered);
+                return Some(registered);
             }
             // Rare: another task polls than before. Clone outside the lock, and retry.
             drop(locked);

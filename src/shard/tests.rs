@@ -58,7 +58,7 @@ fn a_thread_that_waits_while_a_shard_is_closed_arms_nothing() {
         thread::sleep(50 * MS);
         clock.end(clock.now());
         drop(guard);
-        assert!(matches!(arming.join().unwrap(), Err(NotArmed::Closed)));
+        assert_eq!(arming.join().unwrap(), None);
         assert_eq!(word.join().unwrap(), Poll::Ready(Err(Cancelled::SHUTDOWN)));
     });
     assert_eq!(shard.counts().pending, 0);
@@ -164,10 +164,7 @@ fn a_missed_turn_defers_no_expiry_that_was_lowered_since() {
         let clock = Arc::new(Clock::of_system(tick, true));
         let shard = Arc::new(Shard::new(clock, driver.clone(), 0));
         driver.0.set(Arc::downgrade(&shard)).unwrap();
-        assert!(matches!(
-            shard.arm(Tick::new(5), Waker::noop().clone()),
-            Err(NotArmed::Fired)
-        ));
+        assert_eq!(shard.arm(Tick::new(5), Waker::noop().clone()), None);
         let expiry = shard.next_expiry();
         assert!(expiry <= lowered_to, "{expiry:?}, not {lowered_to:?}");
     }

@@ -14,7 +14,7 @@ use crate::deadline::Deadline;
 use crate::driver::{Driver, Watch};
 use crate::future::interval::{Interval, assert_period};
 use crate::future::limit;
-use crate::future::scope::{End, Scope};
+use crate::future::scope::Scope;
 use crate::future::sleep::Sleep;
 use crate::future::timeout::Timeout;
 use crate::metrics::{Metrics, Snapshot};
@@ -116,7 +116,10 @@ impl Timer {
     /// Like [`tickwheel::timeout`](crate::timeout), on this timer.
     #[inline]
     pub fn timeout<F: IntoFuture>(&self, duration: Duration, future: F) -> Timeout<F::IntoFuture> {
-        let sleep = limit::sleep_after(self.shard().clone(), duration);
+        let sleep = match limit::may_be_open() {
+            false => Sleep::after(self.shard().clone(), duration),
+            true => limit::cap(self.sleep(duration)),
+        };
         Timeout::new(sleep, future.into_future())
     }
 
@@ -127,7 +130,10 @@ impl Timer {
         deadline: Instant,
         future: F,
     ) -> Timeout<F::IntoFuture> {
-        let sleep = limit::sleep_until(self.shard().clone(), deadline);
+        let sleep = match limit::may_be_open() {
+            false => Sleep::until(self.shard().clone(), deadline),
+            true => limit::cap(self.sleep_until(deadline)),
+        };
         Timeout::new(sleep, future.into_future())
     }
 
@@ -135,8 +141,7 @@ impl Timer {
     /// by another clock than the poller.
     #[inline]
     pub fn scope<F: IntoFuture>(&self, deadline: Instant, future: F) -> Scope<F::IntoFuture> {
-        let sleep = self.sleep_until(deadline);
-        Scope::new(End::new(sleep, deadline), future.into_future())
+        Scope::new(self.sleep_until(deadline), deadline, future.into_future())
     }
 
     /// Like [`tickwheel::interval`](crate::interval), on this timer. Panics if `period` is zero.

@@ -15,7 +15,7 @@ use tower_service::Service;
 use super::BoxError;
 use crate::error::{Cancelled, Elapsed};
 use crate::future::access::access_within;
-use crate::future::limit::{self, ScopeDeadline};
+use crate::future::limit;
 use crate::future::timeout::poll_capped;
 use crate::{Instant, Scope, Sleep, Timer};
 use sealed::{Late, Limit};
@@ -218,8 +218,7 @@ impl<S, B, A> Timeout<S, B, A> {
         S: Service<Request>,
     {
         let deadline = after(duration);
-        let limit = ScopeDeadline::until(deadline);
-        let call = limit::within(limit, || self.inner.call(request));
+        let call = limit::within(deadline, || self.inner.call(request));
         let call = match &self.layer.timer {
             Some(timer) => timer.scope(deadline, call),
             None => crate::scope(deadline, call),
