@@ -387,8 +387,8 @@ impl<K, V> Inner<K, V> {
         cx: &mut Context<'_>,
     ) -> Poll<Result<Tick, Cancelled>> {
         let earliest = self.waker.begins_to_wait(|| self.earliest.of_all());
-        // Read after the ticks, so this is no earlier than the reading of a call that has set one. The
-        // driver is ahead where the runtime's clock is paused and this thread reads the system's.
+        // Read after the ticks, so this is no earlier than the reading of a call that has set one.
+        // The driver may be ahead where its clock is paused and this thread reads the system's.
         let present = self.clock().current_tick().max(self.shard.turned_to());
         let set = if earliest <= present {
             Poll::Ready(EXPIRED)
