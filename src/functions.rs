@@ -102,7 +102,8 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 #[track_caller]
 #[inline]
 pub fn scope<F: IntoFuture>(deadline: Instant, future: F) -> Scope<F::IntoFuture> {
-    Scope::new(sleep_until(deadline), deadline, future.into_future())
+    let (sleep, deadline) = (sleep_until(deadline), limit::capped(deadline));
+    Scope::new(sleep, deadline, future.into_future())
 }
 
 /// Methods for every [`Future`], under the names of tokio-util's trait.

@@ -71,7 +71,7 @@ impl Limit {
 
 /// The deadline of a scope made now: its own, or the limit's if that comes first.
 #[inline]
-pub(super) fn capped(deadline: Instant) -> Instant {
+pub(crate) fn capped(deadline: Instant) -> Instant {
     current().map_or(deadline, |limit| limit.deadline.min(deadline))
 }
 

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use super::access::access_within;
 use crate::error::{Cancelled, Elapsed};
-use crate::future::limit::{capped, current, within};
+use crate::future::limit::{current, within};
 use crate::future::sleep::{Sleep, panic_shut_down};
 use crate::runtime::coop;
 use crate::shard::word::Outcome;
@@ -101,13 +101,14 @@ pin_project! {
 }
 
 impl<F> Scope<F> {
-    // Always inlined, so that the scope is built in place.
+    /// Call this with the deadline of `limit::capped`.
+    // Always inlined and without a call, so that the scope is built in place.
     #[inline(always)]
     pub(crate) fn new(sleep: Sleep, deadline: Instant, future: F) -> Scope<F> {
         Scope {
             future,
             sleep,
-            deadline: capped(deadline),
+            deadline,
         }
     }
 

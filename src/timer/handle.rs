@@ -141,7 +141,8 @@ impl Timer {
     /// by another clock than the poller.
     #[inline]
     pub fn scope<F: IntoFuture>(&self, deadline: Instant, future: F) -> Scope<F::IntoFuture> {
-        Scope::new(self.sleep_until(deadline), deadline, future.into_future())
+        let (sleep, deadline) = (self.sleep_until(deadline), limit::capped(deadline));
+        Scope::new(sleep, deadline, future.into_future())
     }
 
     /// Like [`tickwheel::interval`](crate::interval), on this timer. Panics if `period` is zero.
