@@ -236,12 +236,14 @@ impl Sleep {
     /// All but a reset to later of a deferred sleep. Not inlined, to keep that one short.
     #[inline(never)]
     fn reset_with_lock(&mut self, may_be_due: bool) {
+        let held_timer = matches!(self.state, State::Armed { .. } | State::Deferred { .. });
         if self.move_timer() {
             return;
         }
         let start = Start {
             is_new: false,
-            ..Start::new(may_be_due)
+            // A timer that fires at once has woken the task, so its poll looks whether it is due.
+            ..Start::new(may_be_due || held_timer)
         };
         let unarmed = match self.state {
             State::Detached { find, .. } => State::Detached { find, start },
