@@ -34,7 +34,7 @@ use crate::timer::local;
 #[inline]
 pub fn sleep(duration: Duration) -> Sleep {
     match noted_deadline(duration) {
-        Some(deadline) => detached_after(deadline, duration),
+        Some(deadline) => Sleep::detached(local::shard_of_poller, deadline, duration.is_zero()),
         None => attached_sleep(duration),
     }
 }
@@ -148,11 +148,6 @@ fn noted_deadline(duration: Duration) -> Option<Instant> {
         return None;
     }
     Instant::now().checked_add(duration)
-}
-
-#[inline(always)]
-fn detached_after(deadline: Instant, duration: Duration) -> Sleep {
-    Sleep::detached(local::shard_of_poller, deadline, duration.is_zero())
 }
 
 #[cold]

@@ -339,7 +339,7 @@ impl Driver {
             self.turn();
             return None;
         }
-        let mut passed = None;
+        let mut missed = None;
         while set == SetOutcome::Passed {
             let present = self.clock.current_tick();
             let alarm = locked.state.alarm.as_mut()?;
@@ -348,14 +348,14 @@ impl Driver {
             self.next_check.at(comes_at);
             // It comes too late for the present tick too.
             let up_to = if comes_at > present { present } else { tick };
-            passed = passed.max(Some((up_to, comes_at)));
+            missed = missed.max(Some(MissedTick { up_to, comes_at }));
         }
         match set {
             SetOutcome::Ended => self.end(locked, false),
             SetOutcome::Done | SetOutcome::Passed => drop(locked),
         }
         self.report(stall);
-        passed.map(|(up_to, comes_at)| MissedTick { up_to, comes_at })
+        missed
     }
 
     /// Sets the alarm for a tick at which the driver reads the next expiries, or for `NEVER`.

@@ -197,17 +197,14 @@ impl DeadlineRef<'_> {
         // Read under the lock, or a call that waited for it would count from long ago.
         let now = self.now();
         let before = locked.judge(word, now);
-        let is_spared = match before {
-            Expiry::Later(_) => false,
-            Expiry::Spared(_) => true,
-            Expiry::Expired(_) | Expiry::Settled => {
-                if let Change::SetTimeout(timeout) = change {
-                    locked.word(word).set_timeout(timeout, Tick::NEVER);
-                }
-                locked.unlock_and_wake();
-                return false;
+        if let Expiry::Expired(_) | Expiry::Settled = before {
+            if let Change::SetTimeout(timeout) = change {
+                locked.word(word).set_timeout(timeout, Tick::NEVER);
             }
-        };
+            locked.unlock_and_wake();
+            return false;
+        }
+        let is_spared = matches!(before, Expiry::Spared(_));
         if is_spared && locked.is_overdue(word) {
             locked.state.counts.spared += 1;
         }
@@ -225,9 +222,10 @@ impl DeadlineRef<'_> {
             Change::MoveTo(due) if due <= now => drop(held.settle(EXPIRED)),
             Change::MoveTo(due) => held.set_due(|_| shard.clock.tick().due(due)),
             Change::Extend(by) => held.set_due(|due| {
-                let from = match before {
-                    Expiry::Spared(_) => now,
-                    _ => shard.clock.tick().start_of(due),
+                let from = if is_spared {
+                    now
+                } else {
+                    shard.clock.tick().start_of(due)
                 };
                 // A grace also covers a due shortly after the stall.
                 let grace_end = shard.grace_end(held, due, now);

@@ -74,12 +74,12 @@ pub(crate) trait TurnRequests: Send + Sync + RefUnwindSafe {
     fn wake(&self, waker: Waker);
 }
 
-/// The tick of a requested turn had passed already.
-#[derive(Clone, Copy, Debug)]
+/// The tick of a turn that was requested for a lowered expiry had passed already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct MissedTick {
     /// The tick up to which tokio's time driver has worked.
     pub(crate) up_to: Tick,
-    /// The tick that the alarm is set for; `NEVER` if it is unset.
+    /// The tick that the alarm is set for.
     pub(crate) comes_at: Tick,
 }
 
@@ -233,14 +233,9 @@ impl Shard {
         // turn for that, and this thread's view of the alarm is out of date.
         let state = lock(&self.state);
         let expiry = self.next_expiry.tick();
-        let is_unchanged = match change {
-            ExpiryChange::Earlier(tick) => expiry == tick,
-            ExpiryChange::Deferred | ExpiryChange::None => true,
-        };
-        if is_unchanged && expiry <= missed.up_to && missed.comes_at != Tick::NEVER {
-            let _ = self
-                .next_expiry
-                .defer_to(missed.comes_at, LockHeld::by(&state));
+        if change == ExpiryChange::Earlier(expiry) && expiry <= missed.up_to {
+            let held = LockHeld::by(&state);
+            let _ = self.next_expiry.defer_to(missed.comes_at, held);
         }
         drop(state);
         linked <= missed.up_to
