@@ -420,8 +420,6 @@ impl<T> Wheel<T> {
 
     /// Every armed timer, in no order: its key, its due and its value.
     ///
-    /// The iterator visits every place of the storage, used or not.
-    ///
     /// ```
     /// # use tickwheel::wheel::Wheel;
     /// let mut wheel = Wheel::new();

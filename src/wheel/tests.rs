@@ -81,20 +81,16 @@ fn the_next_turn_is_the_due_or_the_start_of_a_crowded_slot() {
 
 #[test]
 fn levels_are_made_on_overflow_and_dropped_once_empty() {
-    let mut wheel = Wheel::new();
+    let (mut wheel, mut keys) = (Wheel::new(), Vec::new());
     assert_eq!(wheel.levels(), 1);
-    let near = wheel.insert(127, ());
-    assert_eq!(wheel.levels(), 1);
-    let far = wheel.insert(128, ());
-    assert_eq!(wheel.levels(), 2);
-    let farther = wheel.insert(u64::MAX, ());
-    assert_eq!(wheel.levels(), MAX_LEVELS);
-    wheel.remove(farther);
-    assert_eq!(wheel.levels(), 2);
-    wheel.remove(far);
-    assert_eq!(wheel.levels(), 1);
-    wheel.remove(near);
-    assert_eq!(wheel.levels(), 1);
+    for (due, levels) in [(127, 1), (128, 2), (u64::MAX, MAX_LEVELS)] {
+        keys.push(wheel.insert(due, ()));
+        assert_eq!(wheel.levels(), levels, "with {due}");
+    }
+    for (key, levels) in keys.into_iter().rev().zip([2, 1, 1]) {
+        wheel.remove(key);
+        assert_eq!(wheel.levels(), levels);
+    }
     assert_eq!(wheel.advance(1).count(), 0);
     assert_eq!(
         wheel.rotations.len(),
@@ -119,9 +115,7 @@ fn a_wheel_is_cleared_also_when_the_drop_of_a_value_panics() {
     }
     let count = Rc::new(());
     let mut wheel = Wheel::new();
-    for due in 0..3 {
-        wheel.insert(due, Panics(Rc::clone(&count)));
-    }
+    wheel.extend((0..3).map(|due| (due, Panics(Rc::clone(&count)))));
     assert!(catch_unwind(AssertUnwindSafe(|| wheel.clear())).is_err());
     assert_eq!(Rc::strong_count(&count), 1, "the others were dropped");
     assert!(wheel.is_empty());

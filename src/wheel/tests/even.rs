@@ -51,9 +51,8 @@ fn a_turn_touches_a_bounded_number_at_any_load() {
         let mut random = fastrand::Rng::with_seed(many);
         let wheel = &mut Wheel::new().starting_at(random.u64(..1 << 40));
         let mut fill = |wheel: &mut Wheel<()>, count: usize| {
-            for _ in 0..count {
-                wheel.insert(wheel.now() + random.u64(1..=span), ());
-            }
+            let now = wheel.now();
+            wheel.extend((0..count).map(|_| (now + random.u64(1..=span), ())));
         };
         fill(wheel, many as usize);
         let last = wheel.now() + span.min(30_000);
@@ -71,9 +70,7 @@ fn a_crowd_that_is_due_far_away_at_one_tick_comes_down_evenly() {
     // Far more than a turn moves, and no more than all turns before it can.
     let (many, due) = (1_500, 20_000);
     let wheel = &mut Wheel::new();
-    for _ in 0..many {
-        wheel.insert(due, ());
-    }
+    wheel.extend((0..many).map(|_| (due, ())));
     let touched = most_touched(wheel, due, |_, _| ());
     assert!(wheel.is_empty());
     assert!(touched <= bound(wheel), "{touched}");
@@ -83,13 +80,9 @@ fn a_crowd_that_is_due_far_away_at_one_tick_comes_down_evenly() {
 fn slots_that_begin_at_one_tick_share_what_a_turn_moves() {
     let begin = 8_192;
     let wheel = &mut Wheel::new();
-    for number in 0..200 {
-        wheel.insert(begin + 128 + 10 * number, "on level 2");
-    }
+    wheel.extend((0..200).map(|number| (begin + 128 + 10 * number, "on level 2")));
     assert_eq!(wheel.advance(begin - 1_000).count(), 0);
-    for number in 0..200 {
-        wheel.insert(begin + number % 64, "on level 1");
-    }
+    wheel.extend((0..200).map(|number| (begin + number % 64, "on level 1")));
     let levels = |wheel: &Wheel<_>| -> Vec<_> {
         let indices = wheel.iter().map(|(key, ..)| key.index());
         indices
@@ -116,9 +109,7 @@ fn slots_that_begin_at_one_tick_share_what_a_turn_moves() {
 fn a_crowd_behind_the_slot_that_comes_next_is_moved_in_time_too() {
     let mut wheel = Wheel::new();
     wheel.insert(383, ());
-    for number in 0..1_000 {
-        wheel.insert(384 + number % 64, ());
-    }
+    wheel.extend((0..1_000).map(|number| (384 + number % 64, ())));
     let turns = 2 * 1_000_u64.div_ceil(EARLY as u64);
     assert_eq!(wheel.next_turn(), Some(384 - turns));
 }
@@ -128,11 +119,7 @@ fn a_load_beyond_the_bound_is_shared_by_the_turns_before_it() {
     // At 100 a tick, three times as many as `EARLY`.
     let (rate, first, last) = (100, 8_192_u64, 12_288);
     let mut wheel = Wheel::new();
-    for due in first..last {
-        (0..rate).for_each(|_| {
-            wheel.insert(due, ());
-        });
-    }
+    wheel.extend((first..last).flat_map(|due| (0..rate).map(move |_| (due, ()))));
     let touched = most_touched(&mut wheel, last, |_, _| ());
     assert!(wheel.is_empty());
     // Of each of the two levels at most twice what makes its slots empty in time.
@@ -143,9 +130,7 @@ fn a_load_beyond_the_bound_is_shared_by_the_turns_before_it() {
 #[test]
 fn a_wheel_that_has_nothing_to_do_names_no_tick() {
     let mut wheel = Wheel::new();
-    (0..FEW).for_each(|_| {
-        wheel.insert(5_000, ());
-    });
+    wheel.extend((0..FEW).map(|_| (5_000, ())));
     assert_eq!(wheel.next_turn(), Some(5_000));
     assert_eq!(wheel.turn_for(5_000), 5_000);
     // A slot of the finest level is not emptied, whatever it holds.
@@ -153,9 +138,7 @@ fn a_wheel_that_has_nothing_to_do_names_no_tick() {
     assert_eq!(wheel.turn_for(50), 50);
     assert!(near.into_iter().all(|key| wheel.remove(key).is_some()));
     // More than a few are moved before their slot begins, in time for two turns.
-    for _ in 0..FEW + 10 {
-        wheel.insert(40_000, ());
-    }
+    wheel.extend((0..FEW + 10).map(|_| (40_000, ())));
     // The next turn is no later than from when the slot fits into the finer level.
     assert_eq!(wheel.turn_for(40_000), 32_768);
     assert_eq!(wheel.advance(32_768).count(), FEW);
@@ -206,9 +189,7 @@ fn a_late_turn_touches_no_more_than_its_budget() {
     let start = 5 * 4_096;
     for late_by in [0, 1, 3, 40, 100] {
         let wheel = &mut Wheel::new();
-        for number in 0..4_000 {
-            wheel.insert(start + number % 64, ());
-        }
+        wheel.extend((0..4_000).map(|number| (start + number % 64, ())));
         let budget = 2;
         for round in 0.. {
             let before = VISITS.get();

@@ -67,11 +67,6 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
-/// A key that no timer has.
-fn unknown() -> Key {
-    Key::new(u32::MAX, NonZeroU64::MAX)
-}
-
 /// The plainest equivalent of the wheel: timers sorted by due, then by when they were linked.
 #[derive(Default)]
 struct Model {
@@ -115,8 +110,8 @@ fn at_tick(start: u64, is_made_there: bool) -> Wheel<usize> {
 
 fn run(mut wheel: Wheel<usize>, operations: Vec<Operation>) {
     let mut model = Model::default();
+    // By the number that is a timer's value. A timer whose value was changed is there twice.
     let mut keys: Vec<Key> = Vec::new();
-    let mut numbers = Vec::new();
     model.now = wheel.now();
     for operation in operations {
         let from_now = |delay| model.now.saturating_add(delay);
@@ -134,14 +129,14 @@ fn run(mut wheel: Wheel<usize>, operations: Vec<Operation>) {
                 };
                 let key = wheel.insert(due, keys.len());
                 assert!(!keys.contains(&key), "a key was given out twice");
-                numbers.push(key);
                 keys.push(key);
                 model.link(due, key);
             }
             Operation::Remove(which) if !keys.is_empty() => {
-                let number = which % keys.len();
-                let position = model.position(keys[number]);
-                assert_eq!(wheel.remove(keys[number]), position.map(|_| number));
+                let key = keys[which % keys.len()];
+                let position = model.position(key);
+                let removed = wheel.remove(key).map(|number| keys[number]);
+                assert_eq!(removed, position.map(|_| key));
                 position.map(|position| model.timers.remove(&position));
             }
             Operation::Reset(which, delay) if !keys.is_empty() => {
@@ -155,39 +150,36 @@ fn run(mut wheel: Wheel<usize>, operations: Vec<Operation>) {
                 }
             }
             Operation::Look(which) if !keys.is_empty() => {
-                let number = which % keys.len();
-                let key = keys[number];
+                let key = keys[which % keys.len()];
                 let position = model.position(key);
                 assert_eq!(wheel.contains(key), position.is_some());
                 assert_eq!(wheel.due(key), position.map(|(due, _)| due));
-                assert_eq!(wheel.get(key).copied(), position.map(|_| number));
+                let found = wheel.get(key).map(|&number| keys[number]);
+                assert_eq!(found, position.map(|_| key));
             }
             Operation::Change(which) if !keys.is_empty() => {
-                let number = which % keys.len();
-                let position = model.position(keys[number]);
-                let value = wheel.get_mut(keys[number]);
-                assert_eq!(value.as_deref(), position.map(|_| &number));
-                if let (Some(value), Some(position)) = (value, position) {
-                    // The timer has another number, and its key goes by that from now on.
+                let key = keys[which % keys.len()];
+                let value = wheel.get_mut(key);
+                let found = value.as_deref().map(|&number| keys[number]);
+                assert_eq!(found, model.position(key).map(|_| key));
+                if let Some(value) = value {
                     *value = keys.len();
-                    keys.push(keys[number]);
-                    numbers.push(keys[number]);
-                    keys[number] = unknown();
-                    assert!(model.timers.contains_key(&position));
+                    keys.push(key);
                 }
             }
             Operation::Iterate => {
-                let mut seen: Vec<_> = wheel
-                    .iter()
-                    .map(|(key, due, &number)| (due, key.to_parts(), numbers[number].to_parts()))
-                    .collect();
-                seen.sort_unstable();
-                let mut expected: Vec<_> = model
-                    .timers
-                    .iter()
-                    .map(|(&(due, _), key)| (due, key.to_parts(), key.to_parts()))
-                    .collect();
-                expected.sort_unstable();
+                let sorted = |mut timers: Vec<_>| {
+                    timers.sort_unstable();
+                    timers
+                };
+                let all = |(key, due, &number): (Key, _, &usize)| {
+                    assert_eq!(keys[number], key);
+                    (due, key.to_parts())
+                };
+                let seen = sorted(wheel.iter().map(all).collect());
+                let timers = model.timers.iter();
+                let expected = timers.map(|(&(due, _), key)| (due, key.to_parts()));
+                let expected = sorted(expected.collect());
                 assert_eq!(seen, expected);
             }
             Operation::Extend(_) | Operation::Crowd(..) => {
@@ -203,7 +195,6 @@ fn run(mut wheel: Wheel<usize>, operations: Vec<Operation>) {
                 wheel.extend(dues.iter().copied().zip(first..));
                 for (number, due) in (first..).zip(dues) {
                     let (key, ..) = wheel.iter().find(|(.., other)| **other == number).unwrap();
-                    numbers.push(key);
                     keys.push(key);
                     model.link(due, key);
                 }
@@ -219,7 +210,7 @@ fn run(mut wheel: Wheel<usize>, operations: Vec<Operation>) {
                             wheel.relink_at(index, due);
                             model.link(due, key);
                         } else {
-                            assert_eq!(numbers[wheel.remove_at(index)], key);
+                            assert_eq!(keys[wheel.remove_at(index)], key);
                         }
                     }
                     Found::Nothing => assert_eq!(model.pop_due(), None),
@@ -246,10 +237,8 @@ fn run(mut wheel: Wheel<usize>, operations: Vec<Operation>) {
                     _ => unreachable!(),
                 };
                 model.now = model.now.max(target);
-                let fired: Vec<_> = wheel
-                    .advance(target)
-                    .map(|(due, number)| (due, numbers[number]))
-                    .collect();
+                let fired = wheel.advance(target);
+                let fired: Vec<_> = fired.map(|(due, number)| (due, keys[number])).collect();
                 let expected: Vec<_> = std::iter::from_fn(|| model.pop_due()).collect();
                 assert_eq!(fired, expected);
                 assert!(wheel.next_turn().is_none_or(|turn| turn > model.now));
@@ -258,7 +247,7 @@ fn run(mut wheel: Wheel<usize>, operations: Vec<Operation>) {
                 model.now = from_now(by);
                 let fired: Vec<_> = wheel.advance(model.now).take(taken).collect();
                 for (due, number) in fired {
-                    assert_eq!(Some((due, numbers[number])), model.pop_due());
+                    assert_eq!(Some((due, keys[number])), model.pop_due());
                 }
             }
             Operation::Turn(by, budget, again) => {
@@ -273,7 +262,7 @@ fn run(mut wheel: Wheel<usize>, operations: Vec<Operation>) {
                 });
                 for number in judged {
                     let (_, key) = model.pop_due().expect("the wheel fired what is not due");
-                    assert_eq!(numbers[number], key);
+                    assert_eq!(keys[number], key);
                     if let Some(due) = later_for(number) {
                         model.link(due, key);
                     }
@@ -302,15 +291,11 @@ fn run(mut wheel: Wheel<usize>, operations: Vec<Operation>) {
             (turn, due) => panic!("next turn {turn:?}, but the earliest due is {due:?}"),
         }
     }
-    let fired: Vec<_> = wheel
-        .advance(u64::MAX)
-        .map(|(due, number)| (due, numbers[number]))
-        .collect();
     model.now = u64::MAX;
-    assert_eq!(
-        fired,
-        std::iter::from_fn(|| model.pop_due()).collect::<Vec<_>>()
-    );
+    let fired = wheel.advance(u64::MAX);
+    let fired: Vec<_> = fired.map(|(due, number)| (due, keys[number])).collect();
+    let expected: Vec<_> = std::iter::from_fn(|| model.pop_due()).collect();
+    assert_eq!(fired, expected);
     assert_eq!(wheel.levels(), 1);
     wheel.check();
 }
