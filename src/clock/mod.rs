@@ -191,15 +191,13 @@ impl Clock {
     }
 
     pub(crate) fn instant(&self, moment: Moment) -> Instant {
-        /// For platforms without an instant as far away as `Moment::MAX`; tokio's value.
-        const FAR_FUTURE: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
         let before = Moment::EPOCH.since(moment);
         if before > Duration::ZERO {
             return self.epoch.checked_sub(before).unwrap_or(self.epoch);
         }
         self.epoch
             .checked_add(moment.since(Moment::EPOCH))
-            .unwrap_or_else(|| self.epoch + FAR_FUTURE)
+            .unwrap_or_else(|| self.epoch + FAR)
     }
 
     pub(crate) fn stalls(&self) -> &Stalls {
@@ -226,6 +224,10 @@ impl Clock {
         self.ended.get_or_init(|| ended);
     }
 }
+
+/// Stands for a time that overflows an instant, on platforms where such a time exists. The figure
+/// is tokio's.
+pub(crate) const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
 
 fn long_before(instant: Instant) -> Instant {
     const YEAR: Duration = Duration::from_secs(365 * 24 * 60 * 60);

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, MissedTickBehavior};
 
+use crate::clock::FAR;
 use crate::error::Cancelled;
 use crate::future::sleep::{Sleep, panic_shut_down};
 
@@ -37,15 +38,13 @@ pub struct Interval {
 /// A tick taken later than this is missed. The figure is tokio's.
 const MISSED: Duration = Duration::from_millis(5);
 
-/// Longer periods are shortened to this, so that no instant overflows. The bound is tokio's.
-const LONGEST_PERIOD: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
-
 impl Interval {
     /// The caller has asserted the period, before it looked a timer up.
     pub(crate) fn new(first: Sleep, period: Duration) -> Interval {
         Interval {
             sleep: first,
-            period: period.min(LONGEST_PERIOD),
+            // So that no instant overflows.
+            period: period.min(FAR),
             missed_tick_behavior: MissedTickBehavior::default(),
         }
     }
@@ -88,7 +87,7 @@ impl Interval {
         let next = match self.missed_tick_behavior {
             MissedTickBehavior::Delay if late > MISSED => now + self.period,
             MissedTickBehavior::Skip if late > MISSED => {
-                // Shorter than the longest period, so it fits.
+                // Shorter than `FAR`, so it fits.
                 let rest = (late.as_nanos() % self.period.as_nanos()) as u64;
                 now + self.period - Duration::from_nanos(rest)
             }

@@ -13,6 +13,7 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use super::BoxError;
+use crate::clock::FAR;
 use crate::error::{Cancelled, Elapsed};
 use crate::future::access::access_within;
 use crate::future::limit;
@@ -240,8 +241,6 @@ impl<S, B, A> Timeout<S, B, A> {
 }
 
 fn after(duration: Duration) -> Instant {
-    /// The bound of a duration that overflows an instant, as tokio's.
-    const FAR: Duration = Duration::from_secs(30 * 365 * 24 * 60 * 60);
     let now = Instant::now();
     now.checked_add(duration).unwrap_or_else(|| now + FAR)
 }
