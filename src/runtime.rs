@@ -30,3 +30,11 @@ pub(crate) fn told_worker_index() -> Option<Option<usize>> {
 pub(crate) fn worker_index() -> Option<usize> {
     told_worker_index().flatten()
 }
+
+/// A runtime of so many workers, for unit tests.
+#[cfg(test)]
+pub(crate) fn workers(number: usize) -> tokio::runtime::Runtime {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(number).enable_time();
+    builder.build().unwrap()
+}

@@ -309,11 +309,6 @@ mod tests {
         tokio::time::advance(HOUR).await;
         assert_eq!(clock.now(), Moment::after_epoch(HOUR));
         assert_eq!(clock.current_tick(), Tick::new(3_600_000));
-        let blocking = Instant::now();
-        assert_eq!(
-            tokio::task::spawn_blocking(Instant::now).await.unwrap(),
-            blocking
-        );
         let (of_thread, is_virtual) = thread::scope(|scope| {
             let read = || (clock.now(), clock.is_virtual());
             scope.spawn(read).join().unwrap()
@@ -331,19 +326,6 @@ mod tests {
         assert!(!clock.is_due_now(due), "its tick has not begun");
         tokio::time::advance(Duration::from_micros(400)).await;
         assert!(clock.is_due_now(due));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_end_of_a_clock_is_its_first_one() {
-        let clock = of_runtime();
-        tokio::time::advance(3 * MILLISECOND).await;
-        assert_eq!(clock.ended(), None);
-        clock.end(clock.now());
-        let end = clock.ended().unwrap();
-        assert_eq!(end, Moment::after_epoch(3 * MILLISECOND));
-        tokio::time::advance(HOUR).await;
-        clock.end(clock.now());
-        assert_eq!(clock.ended(), Some(end));
     }
 
     #[tokio::test(start_paused = true)]

@@ -37,12 +37,3 @@ impl MaybeFunction for pause {
 impl<F: Fn()> MaybeFunction for F {
     const IS_FUNCTION: bool = true;
 }
-
-#[cfg(test)]
-mod tests {
-    /// The soak tests that it is false in a build without the feature.
-    #[test]
-    fn the_feature_is_seen_where_it_is() {
-        const { assert!(super::HAS_TEST_UTIL) };
-    }
-}

@@ -49,8 +49,6 @@ pub enum Stage {
 ///   driver is late by the whole notice, but by less than a stall, there is no warning.
 /// - It takes a second timer, which wakes the task about once before the notice, and a few times
 ///   within a long notice, however often the deadline is reset. A reset costs no more.
-///
-/// [`Deadline::warn_before`](crate::Deadline::warn_before) has an example.
 #[must_use = "the deadline is cancelled when it is dropped; call `wait`"]
 #[derive(Debug)]
 pub struct WarnBefore<D = Deadline> {

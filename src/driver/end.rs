@@ -155,6 +155,7 @@ mod tests {
 
     use super::*;
     use crate::Timer;
+    use crate::runtime::workers;
 
     #[derive(Default)]
     struct Counts(AtomicUsize);
@@ -167,11 +168,7 @@ mod tests {
 
     #[test]
     fn a_watch_is_woken_by_the_end_and_keeps_no_waker_once_dropped() {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_time()
-            .build()
-            .unwrap();
+        let runtime = workers(1);
         let timer = Timer::builder().build_on(runtime.handle()).unwrap();
         let [first, second, dropped] = [(); 3].map(|()| Arc::<Counts>::default());
         let mut watches = [(); 3].map(|()| timer.watch());

@@ -532,23 +532,24 @@ mod tests {
         set_earlier(driver, driver.clock.tick().due(in_an_hour))
     }
 
-    /// A thread that waited could wait for ever: the alarm may be set under a panic hook that waits
-    /// for a lock of that thread.
+    /// The alarm may be set under a panic hook, which may arm a timer, or wait for a lock of a
+    /// thread that does.
     #[test]
     fn no_thread_waits_for_one_that_sets_the_alarm() {
         for is_turn in [false, true] {
-            for fires_meanwhile in [false, true] {
+            for (fires_meanwhile, is_here) in [(false, true), (false, false), (true, false)] {
                 let driver = driver();
                 let other = driver.clone();
                 begin(&driver, move || {
-                    let meanwhile = thread::spawn(move || {
-                        if fires_meanwhile {
-                            other.handle_alarm();
-                        } else {
-                            set_earlier(&other, Tick::FIRST);
-                        }
-                    });
-                    meanwhile.join().unwrap();
+                    let meanwhile = move || match fires_meanwhile {
+                        true => other.handle_alarm(),
+                        false => assert!(set_earlier(&other, Tick::FIRST).is_none()),
+                    };
+                    if is_here {
+                        meanwhile();
+                    } else {
+                        thread::spawn(meanwhile).join().unwrap();
+                    }
                     SetOutcome::Done
                 });
                 if is_turn {
@@ -558,7 +559,7 @@ mod tests {
                 }
                 // Served: the alarm was set again for the shards' expiries, and there is no shard.
                 assert_eq!(driver.next_check.tick(), Tick::NEVER);
-                assert!(!driver.alarm.is_asked_again());
+                assert!(!driver.alarm.is_asked_again() && !driver.alarm.is_held_here());
             }
         }
     }
@@ -570,21 +571,5 @@ mod tests {
         begin(&driver, || SetOutcome::Passed);
         let missed = set_for_an_hour(&driver).unwrap();
         assert!(missed.up_to >= before && missed.up_to <= driver.clock.current_tick());
-    }
-
-    /// As a panic hook may, where tokio panics because the runtime ends.
-    #[test]
-    fn a_timer_armed_under_the_lock_of_the_alarm_is_not_lost() {
-        let driver = driver();
-        let shared = driver.clone();
-        begin(&driver, move || {
-            let missed = set_earlier(&shared, Tick::FIRST);
-            assert!(missed.is_none());
-            SetOutcome::Done
-        });
-        set_for_an_hour(&driver);
-        // The alarm was set again for the shards' expiries, and there is no shard.
-        assert_eq!(driver.next_check.tick(), Tick::NEVER);
-        assert!(!driver.alarm.is_held_here());
     }
 }

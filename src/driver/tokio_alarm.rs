@@ -96,7 +96,7 @@ pub(super) struct TokioAlarm {
     clock: Arc<Clock>,
     alarm_waker: Arc<AlarmWaker>,
     waker: Waker,
-    /// The tick that it is set for; `NEVER` if it is unset, or if its firing was noted.
+    /// As in [`Alarm::at`].
     at: Tick,
     time_driver_ended: Option<Moment>,
     linger: Linger,
@@ -409,7 +409,6 @@ mod tests {
     use tokio::runtime::{Builder, Runtime};
 
     use super::{Alarm, SetOutcome, TokioAlarm};
-    use crate::Timer;
     use crate::clock::Clock;
     use crate::clock::tick::{Tick, TickLength};
 
@@ -459,27 +458,5 @@ mod tests {
         assert_eq!(alarm.set(later), SetOutcome::Done);
         assert!(alarm.set_next_round(now) == SetOutcome::Done);
         assert!(alarm.at() <= now.next());
-    }
-
-    /// Otherwise each thread that remembers the timer keeps the runtime's resources.
-    #[test]
-    fn an_idle_timer_learns_of_its_runtimes_end() {
-        for is_used in [false, true] {
-            let workers = Builder::new_multi_thread()
-                .worker_threads(1)
-                .enable_all()
-                .build()
-                .unwrap();
-            let timer = workers.block_on(async {
-                let timer = Timer::builder().build().unwrap();
-                if is_used {
-                    timer.sleep(Duration::from_millis(1)).await;
-                }
-                timer
-            });
-            assert!(!timer.has_ended());
-            drop(workers);
-            assert!(timer.has_ended(), "used: {is_used}");
-        }
     }
 }

@@ -640,13 +640,3 @@ pub(super) fn panic_shut_down() -> ! {
          (A Tokio 1.x context was found, but it is being shutdown.)"
     )
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_sleep_takes_a_cache_line() {
-        assert!(size_of::<Sleep>() <= 64, "{}", size_of::<Sleep>());
-    }
-}

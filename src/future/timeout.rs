@@ -101,10 +101,7 @@ mod tests {
 
     #[test]
     fn a_timeout_adds_a_cache_line_to_its_future() {
-        assert!(
-            size_of::<Timeout<()>>() <= 64,
-            "{}",
-            size_of::<Timeout<()>>()
-        );
+        let size = size_of::<Timeout<()>>();
+        assert!(size <= 64, "{size}");
     }
 }

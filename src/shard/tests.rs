@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use super::word::MapTag;
 use super::*;
-use crate::Timer;
 use crate::clock::tick::TickLength;
 
 const MS: Duration = Duration::from_millis(1);
@@ -32,10 +31,13 @@ impl TurnRequests for NoDriver {
     }
 }
 
-fn shard() -> Shard {
+fn shard_of(driver: Arc<dyn TurnRequests>) -> Shard {
     let tick = TickLength::new(MS).unwrap();
-    let clock = Arc::new(Clock::of_system(tick, true));
-    Shard::new(clock, Arc::new(NoDriver), 0)
+    Shard::new(Arc::new(Clock::of_system(tick, true)), driver, 0)
+}
+
+fn shard() -> Shard {
+    shard_of(Arc::new(NoDriver))
 }
 
 fn at(ms: u32) -> Moment {
@@ -64,18 +66,6 @@ fn a_thread_that_waits_while_a_shard_is_closed_arms_nothing() {
     assert_eq!(shard.counts().pending, 0);
 }
 
-/// A reset counts from the next millisecond, which lies ahead.
-#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn the_time_left_after_a_reset_is_at_most_the_timeout() {
-    let timeout = Duration::from_secs(60);
-    let deadline = Timer::builder().build().unwrap().deadline(timeout);
-    let handle = deadline.handle();
-    for _ in 0..1_000 {
-        assert!(handle.reset());
-        assert!(handle.remaining().unwrap() <= timeout);
-    }
-}
-
 /// The driver was to come at 300 ms, and comes at 500.
 #[test]
 fn a_spared_deadline_is_late_from_the_end_of_its_grace_on() {
@@ -102,35 +92,25 @@ fn a_timer_armed_for_the_past_is_late_from_the_turn_set() {
 
 /// The driver would not come before the first of them is due, and then move all of them at once.
 #[test]
-fn a_slot_that_deadlines_crowd_brings_the_driver_early() {
-    let shard = shard();
-    let now = shard.clock().now();
-    let deadlines: Vec<_> = (0..300)
-        .map(|number| shard.arm_deadline(now, (30_000 + 4 * number) * MS, MapTag::default()))
-        .collect();
-    let expiry = shard.next_expiry();
-    assert!(expiry <= Tick::new(29_000), "{expiry:?}");
-    drop(deadlines);
-}
-
-/// The driver would not come before the first of them is due, and then move all of them at once.
-#[test]
 fn a_slot_that_becomes_crowded_brings_the_driver_early() {
-    let shard = shard();
-    let (start, waker) = (5 * 4_096, Waker::noop());
-    for tick in 0..300 {
-        shard
-            .arm(Tick::new(start + 4 * tick), waker.clone())
-            .unwrap();
+    let start = 5 * 4_096;
+    for are_deadlines in [false, true] {
+        let shard = shard();
+        for due in (0..300).map(|number| start + 4 * number) {
+            if are_deadlines {
+                shard.arm_deadline(at(0), due * MS, MapTag::default());
+            } else {
+                let waker = Waker::noop().clone();
+                shard.arm(Tick::new(due.into()), waker).unwrap();
+            }
+        }
+        let (start, expiry) = (u64::from(start), shard.next_expiry());
+        assert!(expiry <= Tick::new(start - 4_096), "{expiry:?}");
+        // There it finds out when the slot has to be emptied.
+        let mut wakers = Vec::new();
+        let next = shard.fire_batch(expiry, at(0), expiry, &mut wakers);
+        assert!(expiry < next.unwrap() && next < Some(Tick::new(start)) && wakers.is_empty());
     }
-    let expiry = shard.next_expiry();
-    assert!(expiry <= Tick::new(start - 4_096), "{expiry:?}");
-    // There it finds out when the slot has to be emptied.
-    let mut wakers = Vec::new();
-    let next = shard
-        .fire_batch(expiry, at(0), expiry, &mut wakers)
-        .unwrap();
-    assert!(expiry < next && next < Tick::new(start) && wakers.is_empty());
 }
 
 /// Another thread arms between the request for a turn whose tick had passed and the lock after it.
@@ -160,9 +140,7 @@ fn a_missed_turn_defers_no_expiry_that_was_lowered_since() {
     }
     for lowered_to in [Tick::new(3), Tick::new(121)] {
         let driver = Arc::new(Late(OnceLock::new(), lowered_to));
-        let tick = TickLength::new(MS).unwrap();
-        let clock = Arc::new(Clock::of_system(tick, true));
-        let shard = Arc::new(Shard::new(clock, driver.clone(), 0));
+        let shard = Arc::new(shard_of(driver.clone()));
         driver.0.set(Arc::downgrade(&shard)).unwrap();
         assert_eq!(shard.arm(Tick::new(5), Waker::noop().clone()), None);
         let expiry = shard.next_expiry();

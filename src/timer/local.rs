@@ -261,11 +261,7 @@ mod tests {
     fn the_timers_of_runtimes_that_have_shut_down_are_forgotten() {
         let remembered = || REMEMBERED.with(|timers| timers.borrow().len());
         for _ in 0..100 {
-            let runtime = tokio::runtime::Builder::new_multi_thread()
-                .worker_threads(1)
-                .enable_time()
-                .build()
-                .unwrap();
+            let runtime = runtime::workers(1);
             let deadline = {
                 let _context = runtime.enter();
                 Timer::current().deadline(Duration::from_secs(60))

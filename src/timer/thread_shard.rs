@@ -151,18 +151,13 @@ mod tests {
 
     use super::*;
     use crate::future::sleep::FindShard;
+    use crate::runtime::workers;
     use crate::timer::{Timer, local};
 
     const THREADS: usize = 4;
 
     fn current_thread() -> Runtime {
         Builder::new_current_thread().enable_time().build().unwrap()
-    }
-
-    fn workers(number: usize) -> Runtime {
-        let mut builder = Builder::new_multi_thread();
-        builder.worker_threads(number).enable_time();
-        builder.build().unwrap()
     }
 
     #[test]

@@ -452,11 +452,7 @@ mod tests {
     #[test]
     fn a_slot_that_values_crowd_wakes_the_stream_before_its_time() {
         const MS: Duration = Duration::from_millis(1);
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(1)
-            .enable_time()
-            .build()
-            .unwrap();
+        let runtime = crate::runtime::workers(1);
         let timer = Timer::builder().build_on(runtime.handle()).unwrap();
         let (map, _stream) = DelayMap::new(&timer);
         for key in 0..20_000 {
