@@ -5,7 +5,6 @@
 //! Invariant: the deadline of its sleep is the next tick. After a tick the deadline moves on at
 //! once; a poll for the next tick arms it.
 
-use std::fmt;
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -29,6 +28,7 @@ use crate::future::sleep::{Sleep, panic_shut_down};
 /// assert_eq!(heartbeat.tick().await, start + Duration::from_secs(15));
 /// # });
 /// ```
+#[derive(Debug)]
 pub struct Interval {
     sleep: Sleep,
     period: Duration,
@@ -131,16 +131,6 @@ impl Interval {
     /// The period.
     pub fn period(&self) -> Duration {
         self.period
-    }
-}
-
-impl fmt::Debug for Interval {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Interval")
-            .field("next_tick", &self.sleep.deadline())
-            .field("period", &self.period)
-            .field("missed_tick_behavior", &self.missed_tick_behavior)
-            .finish_non_exhaustive()
     }
 }
 
