@@ -312,10 +312,6 @@ level 1: 6 timers in 2 of 128 slots of 640ms, at most 3 in a slot
   3....2"
         );
         assert_eq!(snapshot.to_string(), expected);
-        assert_eq!(
-            Snapshot::default().to_string(),
-            "timers 0, late 0, shards 0, tick 0 of 0ns"
-        );
     }
 
     #[test]

@@ -209,8 +209,6 @@ impl Alarm for TokioAlarm {
         }
     }
 
-    /// Sets the alarm to fire when the time driver comes round next.
-    ///
     /// If the present tick began after the millisecond up to which the time driver has worked, the
     /// alarm is set for that tick, and no time need pass. Otherwise it is set for the next
     /// millisecond, and timers armed for the present tick fire at once, as tokio's do.

@@ -84,8 +84,7 @@ impl Shard {
         }
     }
 
-    /// Reads the next expiry again after a timer was unlinked. On the system's clock it may stay
-    /// too early, at the cost of one empty turn. Virtual time would run to that turn.
+    /// Reads the next expiry again after a timer was unlinked, where virtual time would run to it.
     #[inline]
     fn read_again(&self, state: &MutexGuard<'_, ShardState>) -> ExpiryChange {
         if self.clock.is_pausable() {

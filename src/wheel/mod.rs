@@ -89,7 +89,7 @@ pub(crate) use turn::{Decision, Found};
 /// | [`advance`](Wheel::advance) | the timers that fire or cascade and the slots that hold them; not the ticks passed. By one tick, at most 1,024 timers of each level cascade ahead, or a 32nd of those due in the next 64 ticks if that is more |
 /// | [`pop_due`](Wheel::pop_due) | as [`advance`](Wheel::advance), for the timers that come before it |
 /// | [`next_turn`](Wheel::next_turn) | O(1) |
-/// | [`first`](Wheel::first) | O(1) if it is near, else the timers of its slot |
+/// | [`first`](Wheel::first) | O(1) if it is near, else the timers of its slot: very many if that is far away |
 /// | [`get`](Wheel::get), [`get_mut`](Wheel::get_mut), [`contains`](Wheel::contains), [`due`](Wheel::due) | O(1) |
 /// | [`iter`](Wheel::iter), [`clear`](Wheel::clear) | every place of the storage, used or not |
 ///
@@ -187,9 +187,6 @@ impl<T> Wheel<T> {
     }
 
     /// The timer that fires first, due or not. `None` if the wheel is empty.
-    ///
-    /// O(1) if it lies in level 0. If a coarse slot comes first, the search visits all timers of
-    /// that slot, possibly very many if it is far away.
     ///
     /// ```
     /// # use tickwheel::wheel::Wheel;
