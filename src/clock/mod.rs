@@ -253,27 +253,14 @@ mod tests {
     const HOUR: Duration = Duration::from_secs(60 * 60);
     const MILLISECOND: Duration = Duration::from_millis(1);
 
-    /// How long ago the epoch of the system's clock lies. Any machine has been up for that long.
-    const PAST: Duration = Duration::from_secs(1);
-
-    fn system(tick: Duration) -> Clock {
-        let tick = TickLength::new(tick).unwrap();
-        let epoch = system_now().checked_sub(PAST).unwrap();
-        Clock::new(None, tick, epoch, true)
-    }
-
     fn of_runtime() -> Clock {
         let tick = TickLength::new(MILLISECOND).unwrap();
         Clock::new(Some(&Handle::current()), tick, Instant::now(), true)
     }
 
-    fn after_epoch(nanos: u64) -> Moment {
-        Moment::after_epoch(Duration::from_nanos(nanos))
-    }
-
     #[test]
     fn instants_and_moments_turn_into_each_other() {
-        let clock = system(MILLISECOND);
+        let clock = Clock::of_system(TickLength::new(MILLISECOND).unwrap(), true);
         for instant in [
             clock.epoch,
             clock.epoch + HOUR,
@@ -315,26 +302,5 @@ mod tests {
         });
         assert!(of_thread < Moment::after_epoch(HOUR / 2), "the system's");
         assert!(is_virtual, "it was seen in the runtime");
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn on_a_paused_clock_a_due_waits_for_its_tick() {
-        let clock = of_runtime();
-        let due = after_epoch(500_000);
-        tokio::time::advance(Duration::from_micros(600)).await;
-        assert!(due <= clock.now());
-        assert!(!clock.is_due_now(due), "its tick has not begun");
-        tokio::time::advance(Duration::from_micros(400)).await;
-        assert!(clock.is_due_now(due));
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn the_time_left_is_the_same_by_two_clocks() {
-        let (here, elsewhere) = (of_runtime(), system(MILLISECOND));
-        tokio::time::advance(HOUR).await;
-        let deadline = Instant::now() + HOUR;
-        assert_eq!(here.translate(deadline), deadline);
-        let left = elsewhere.translate(deadline).duration_since(system_now());
-        assert!(left <= HOUR && left > HOUR / 2, "{left:?}");
     }
 }
