@@ -8,7 +8,7 @@
 //! - An item is in its part from its insert until it comes out, due or not. It is taken out under
 //!   the part's lock, so it comes out once, one way.
 //! - From its due on an item belongs to the stream, by a reading of the clock under the part's
-//!   lock. No call shows it by its key, changes it or moves it. Calls that take it out still do.
+//!   lock. No call by its key shows, changes or moves it. Calls that take it out still do.
 //! - Items come out in the order of their ticks, within a tick in the order in which they were set
 //!   in their part, and parts in their order. An item made due counts from the present tick.
 //! - A key's `Eq` and `Borrow` in a look-up, and the closures, are the only user code under a
@@ -484,7 +484,9 @@ impl<K, V, S> DelayMap<K, V, S> {
         is_ours.then(|| Expirations::new(self.inner.clone()))
     }
 
-    /// Keeps the values for which `keep` returns `true`, and drops the others after the lock.
+    /// Keeps the values for which `keep` returns `true`, and drops the others after the lock. It is
+    /// called for all that the stream has not taken, due or not.
+    ///
     /// `keep` must not call the map (see [Closures](DelayMap#closures)). If it panics, no further
     /// value is dropped.
     pub fn retain(&self, mut keep: impl FnMut(&K, &mut V) -> bool) {
