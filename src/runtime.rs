@@ -4,6 +4,7 @@
 //! Invariant: nothing here is part of the crate's own mechanism.
 
 use std::any::Any;
+use std::task::{Context, Poll};
 
 pub(crate) use tokio::runtime::{Handle, Id, RuntimeFlavor, TryCurrentError};
 pub(crate) use tokio::task::{Id as TaskId, JoinHandle, coop, try_id};
@@ -29,6 +30,16 @@ pub(crate) fn told_worker_index() -> Option<Option<usize>> {
 #[inline(always)]
 pub(crate) fn worker_index() -> Option<usize> {
     told_worker_index().flatten()
+}
+
+/// Takes a unit of the task's budget, if one is left, for progress without a poll of its own.
+#[inline]
+pub(crate) fn spend_budget(cx: &mut Context<'_>) {
+    if coop::has_budget_remaining() {
+        if let Poll::Ready(budget) = coop::poll_proceed(cx) {
+            budget.made_progress();
+        }
+    }
 }
 
 /// A runtime of so many workers, for unit tests.

@@ -49,7 +49,7 @@ use tokio::time::Instant;
 
 use crate::clock::tick::{Moment, Tick};
 use crate::error::Cancelled;
-use crate::runtime::{coop, worker_index};
+use crate::runtime::{coop, spend_budget, worker_index};
 use crate::shard::Shard;
 use crate::shard::turned_to::WakerId;
 use crate::shard::word::{EXPIRED, Outcome, Word};
@@ -377,11 +377,7 @@ impl Sleep {
     #[inline(never)] // It is long, and its callers are not.
     fn poll_within_budget(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
         let ended = ready!(self.poll_timer(cx));
-        if coop::has_budget_remaining() {
-            if let Poll::Ready(budget) = coop::poll_proceed(cx) {
-                budget.made_progress();
-            }
-        }
+        spend_budget(cx);
         Poll::Ready(ended)
     }
 

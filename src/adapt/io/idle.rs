@@ -37,7 +37,7 @@ use std::future::Future;
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use tokio::task::coop;
@@ -45,6 +45,7 @@ use tokio::task::coop;
 use super::error_of;
 use super::waiters::{Direction, Waiters};
 use crate::error::Cancelled;
+use crate::runtime::spend_budget;
 use crate::{Deadline, ResetHandle, Timer};
 
 #[derive(Debug)]
@@ -169,7 +170,10 @@ impl Idle {
         if self.is_reported {
             self.start_anew();
         }
-        self.poll_end(direction)
+        let end = ready!(self.poll_end(direction));
+        // A loop that goes on after errors lets other tasks run.
+        spend_budget(cx);
+        Poll::Ready(end)
     }
 
     fn poll_end(&mut self, direction: Direction) -> Poll<io::Error> {

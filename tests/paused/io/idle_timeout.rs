@@ -1,16 +1,17 @@
 //! `IdleTimeout`, polled by one task or by one for each direction: both are told, whoever polled
 //! last, and after that a goodbye has its time.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io::{self, ErrorKind, IoSlice};
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, mpsc};
-use std::task::Poll;
+use std::task::{Poll, ready};
 
+use futures::FutureExt;
 use proptest::prelude::*;
 use tickwheel::io::IdleTimeout;
 use tickwheel::{Duration, Timer, sleep};
-use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf, duplex};
 use tokio_test::{assert_pending, assert_ready, task};
 
 use super::scripted::Scripted;
@@ -104,6 +105,22 @@ async fn the_timeout_can_be_changed_while_a_read_waits() {
     stream.set_timeout(2 * SECOND);
     assert_eq!(stream.handle().timeout(), 2 * SECOND);
     read_times_out_in(2 * SECOND, &mut stream).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn errors_without_end_take_the_tasks_budget() {
+    let mut stream = pin!(IdleTimeout::new(Scripted::default(), SECOND));
+    assert!(stream.handle().cancel());
+    let mut errors = 0;
+    poll_fn(|cx| {
+        while errors < 1_000 {
+            ready!(stream.as_mut().poll_read(cx, &mut ReadBuf::new(&mut [0]))).unwrap_err();
+            errors += 1;
+        }
+        Poll::Ready(())
+    })
+    .now_or_never();
+    assert!((1..1_000).contains(&errors), "{errors}");
 }
 
 #[tokio::test(start_paused = true)]
