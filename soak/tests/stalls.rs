@@ -22,7 +22,7 @@ use tickwheel::{
 };
 use tokio::runtime::Runtime;
 
-use crate::common::{HOUR, MS, arm, current_thread, multi_thread, poll_once};
+use crate::common::{HOUR, MS, arm, current_thread, multi_thread, poll_once, poll_with};
 
 /// `None` if the machine was so slow that it has shown nothing.
 type Try = Option<()>;
@@ -211,25 +211,29 @@ fn a_deadline_moved_into_the_past_expires_in_a_grace_too() {
     });
 }
 
-/// Makes a deadline that a stall gives a grace, before the driver has come and after, and calls
-/// `is_kept` on it.
-fn in_each_grace(is_kept: fn(&ResetHandle, &DeadlineMap<u8>) -> bool) {
+/// As `in_a_grace`, before the driver has come and after.
+fn in_each_grace(is_right: fn(&ResetHandle, &DeadlineMap<u8>) -> bool) {
     for has_turned in [false, true] {
-        on_the_only_thread(|timer| async move {
-            let map = DeadlineMap::new(&timer);
-            let mut keyed = map.insert(1, 200 * MS).unwrap();
-            assert!(poll_once(&mut keyed).is_pending());
-            let _early = early_stall(&timer);
-            let went_on = Instant::now();
-            if has_turned {
-                let_the_driver_turn(&timer).await;
-            }
-            let is_kept = is_kept(&keyed.handle(), &map);
-            within(150 * MS, went_on)?; // of a grace of 200 ms
-            assert!(is_kept, "it ended in its grace, turned: {has_turned}");
-            Some(())
-        });
+        in_a_grace(has_turned, is_right);
     }
+}
+
+/// Makes a deadline that a stall gives a grace, and calls `is_right` on it.
+fn in_a_grace(has_turned: bool, is_right: fn(&ResetHandle, &DeadlineMap<u8>) -> bool) {
+    on_the_only_thread(|timer| async move {
+        let map = DeadlineMap::new(&timer);
+        let mut keyed = map.insert(1, 200 * MS).unwrap();
+        assert!(poll_once(&mut keyed).is_pending());
+        let _early = early_stall(&timer);
+        let went_on = Instant::now();
+        if has_turned {
+            let_the_driver_turn(&timer).await;
+        }
+        let is_right = is_right(&keyed.handle(), &map);
+        within(150 * MS, went_on)?; // of a grace of 200 ms
+        assert!(is_right, "its grace is another, turned: {has_turned}");
+        Some(())
+    });
 }
 
 #[test]
@@ -248,6 +252,12 @@ fn in_its_grace_a_deadline_is_moved_as_a_call_says() {
         is_extended && left.is_some()
     });
     in_each_grace(|handle, _| handle.extend(Duration::ZERO) && handle.reset());
+    // A shorter one ends the grace when it has passed.
+    in_a_grace(true, |handle, _| {
+        let is_set = handle.set_timeout(60 * MS);
+        thread::sleep(62 * MS);
+        is_set && !handle.is_pending()
+    });
     // A reset that counts from before the stall moves nothing, or no further than its grace.
     in_each_grace(|handle, _| {
         let long_ago = Instant::now() - 550 * MS;
@@ -260,78 +270,26 @@ fn in_its_grace_a_deadline_is_moved_as_a_call_says() {
     in_each_grace(|handle, _| handle.extend(Duration::MAX) && handle.is_pending());
 }
 
+/// An extension, and a renewal that was sent before the stall and was answered after it.
 #[test]
-fn a_grace_lasts_no_longer_than_a_shorter_timeout() {
-    on_the_only_thread(|timer| async move {
-        let (deadline, handle) = short_deadline(&timer).await;
-        let _early = early_stall(&timer);
-        let went_on = Instant::now();
-        let_the_driver_turn(&timer).await;
-        let is_kept = handle.set_timeout(60 * MS) && handle.is_pending();
-        within(60 * MS, went_on)?;
-        thread::sleep(62 * MS);
-        let is_over = !handle.is_pending();
-        within(150 * MS, went_on)?; // of a grace of 200 ms
-        assert!(is_kept && is_over);
-        assert_eq!(deadline.await, Ok(()));
-        Some(())
-    });
-}
-
-#[test]
-fn an_extension_before_the_due_takes_no_grace_away() {
+fn what_is_due_soon_after_a_stall_keeps_its_grace() {
     on_the_only_thread(|timer| async move {
         // The driver knows of the stall by this one.
         let (_first, _) = short_deadline(&timer).await;
         let made = Instant::now();
-        let deadline = timer.deadline(450 * MS);
-        let handle = deadline.handle();
+        let deadlines = [450, 450, 390].map(|due| timer.deadline(due * MS));
+        let [extended, in_time, passed] = deadlines.each_ref().map(Deadline::handle);
         stall();
         let_the_driver_turn(&timer).await;
-        let is_extended = handle.extend(MS);
-        within(445 * MS, made)?;
-        thread::sleep(60 * MS);
-        let is_kept = handle.is_pending();
-        within(550 * MS, made)?;
-        assert!(is_extended && is_kept, "it was due within the grace");
-        Some(())
-    });
-}
-
-/// A renewal that was sent before a stall, and was answered after it.
-#[test]
-fn a_reset_from_before_a_stall_takes_no_grace_away() {
-    on_the_only_thread(|timer| async move {
-        // The driver knows of the stall by this one.
-        let (_first, _) = short_deadline(&timer).await;
-        let made = Instant::now();
-        let (in_time, passed) = (timer.deadline(450 * MS), timer.deadline(390 * MS));
-        let handles = [in_time.handle(), passed.handle()];
-        stall();
-        let_the_driver_turn(&timer).await;
+        let is_extended = extended.extend(MS);
         // Both would be due some 530 ms after they were made, and too late for a grace.
-        let sent = [made + 80 * MS, made + 140 * MS];
-        let are_reset = [0, 1].map(|one| handles[one].reset_from(sent[one]));
+        let are_reset = in_time.reset_from(made + 80 * MS) && passed.reset_from(made + 140 * MS);
         within(430 * MS, made)?;
         timer.sleep_until(made + 560 * MS).await;
-        let are_kept = handles.map(|handle| handle.is_pending());
+        let are_kept = [extended, in_time, passed].map(|handle| handle.is_pending());
         within(570 * MS, made)?;
-        assert_eq!((are_reset, are_kept), ([true; 2], [true; 2]));
-        Some(())
-    });
-}
-
-#[test]
-fn a_timeout_that_is_set_after_a_late_warning_ends_nothing() {
-    on_the_only_thread(|timer| async move {
-        let (mut idle, handle) = warned_deadline(&timer);
-        let _early = early_stall(&timer);
-        let went_on = Instant::now();
-        assert_eq!(idle.wait().await, Ok(Stage::Warning));
-        let is_kept = handle.set_timeout(200 * MS) && handle.extend(Duration::ZERO);
-        let is_kept = is_kept && handle.reset();
-        within(150 * MS, went_on)?;
-        assert!(is_kept, "it ended in its grace");
+        assert!(is_extended && are_reset);
+        assert_eq!(are_kept, [true; 3]);
         Some(())
     });
 }
@@ -341,9 +299,11 @@ fn a_deadline_set_to_100_ms_after_a_stall_is_due_then() {
     on_the_only_thread(|timer| async move {
         let (deadline, handle) = short_deadline(&timer).await;
         stall();
+        let went_on = Instant::now();
         let_the_driver_turn(&timer).await;
         let reset = Instant::now();
         let is_reset = handle.reset_after(100 * MS);
+        within(90 * MS, went_on)?; // of a grace of 100 ms
         thread::sleep(101 * MS);
         let is_pending = handle.is_pending();
         within(140 * MS, reset)?; // or there is a stall of its own
@@ -558,39 +518,25 @@ fn the_time_of_a_turn_itself_is_no_stall() {
     impl Wake for Works {
         fn wake(self: Arc<Self>) {
             let begun = Instant::now();
-            while begun.elapsed() < MS / 40 {}
+            while begun.elapsed() < MS / 120 {}
         }
     }
     on_the_only_thread(|timer| async move {
         let waker = Waker::from(Arc::new(Works));
-        let due = Instant::now() + 300 * MS;
-        let mut sleeps: Vec<_> = (0..6_000).map(|_| timer.sleep_until(due)).collect();
-        sleeps.iter_mut().for_each(|sleep| arm(sleep, &waker));
+        let due = Instant::now() + 600 * MS;
+        let mut sleeps: Vec<_> = (0..18_000).map(|_| timer.sleep_until(due)).collect();
+        let is_armed = |sleep: &mut Sleep| poll_with(sleep, &waker).is_pending();
+        // One that is ready was armed too late.
+        sleeps.iter_mut().all(is_armed).then_some(())?;
         // In the turn after that.
         timer.sleep_until(due + 10 * MS).await;
         let by_the_machine = due.elapsed().saturating_sub(150 * MS);
         let stalled = timer.metrics().stalled;
-        within(900 * MS, due)?;
-        // The machine may have stopped the turn for all of that, each time in a batch of 3 ms.
-        assert!(stalled <= by_the_machine * 8 / 7 + 20 * MS, "{stalled:?}");
+        // As long as the turn's own time would be seen.
+        within(1_700 * MS, due)?;
+        // The machine may have stopped the turn for all of that, each time in a batch of a
+        // millisecond or two.
+        assert!(stalled <= by_the_machine * 15 / 14 + 20 * MS, "{stalled:?}");
         Some(())
     });
-}
-
-#[cfg(feature = "test-util")]
-#[tokio::test(start_paused = true)]
-async fn on_a_virtual_clock_nothing_is_a_stall() {
-    // It is behind the system's clock, and then ahead of it.
-    for (standstill, step) in [(600 * MS, 300 * MS), (Duration::ZERO, HOUR)] {
-        let timer = Timer::builder().build().unwrap();
-        let (mut deadline, handle) = short_deadline(&timer).await;
-        let (other, other_handle) = short_deadline(&timer).await;
-        thread::sleep(standstill);
-        tokio::time::advance(step).await;
-        assert!(!handle.reset());
-        assert!(poll_once(&mut deadline).is_ready());
-        assert!(!other_handle.is_pending());
-        assert_eq!(other.await, Ok(()));
-        assert_eq!(timer.metrics().stalls, 0);
-    }
 }

@@ -8,8 +8,6 @@ use std::sync::{Arc, Mutex};
 use std::task::{Wake, Waker};
 use std::thread;
 
-use futures::StreamExt;
-use futures::stream::FuturesUnordered;
 use tickwheel::{Deadline, Duration, Instant, ResetHandle, Sleep, Timer};
 use tokio::runtime::{Handle, Runtime};
 
@@ -112,7 +110,7 @@ fn on_tickwheel(deadline: Instant) -> Waiting {
 /// Waits for a moment on a thread that is none of the runtime's.
 type Wait = fn(&Handle, Instant, SleepUntil);
 
-const WAITS: [(&str, Wait); 3] = [
+const WAITS: [(&str, Wait); 2] = [
     ("block_on", |handle, due, sleep_until| {
         handle.block_on(async { sleep_until(due).await });
     }),
@@ -120,17 +118,11 @@ const WAITS: [(&str, Wait); 3] = [
         let _context = handle.enter();
         futures::executor::block_on(sleep_until(due));
     }),
-    ("FuturesUnordered", |handle, due, sleep_until| {
-        handle.block_on(async {
-            let several: FuturesUnordered<_> = (0..3).map(|_| sleep_until(due)).collect();
-            several.collect::<Vec<()>>().await;
-        });
-    }),
 ];
 
 /// How late the waits are beside forty tasks that are due at the same moment. Each of these tasks
 /// then blocks its worker for 10 ms.
-fn lateness_beside_forty_tasks(workers: usize, sleep_until: SleepUntil) -> [Duration; 3] {
+fn lateness_beside_forty_tasks(workers: usize, sleep_until: SleepUntil) -> [Duration; 2] {
     let runtime = multi_thread(workers);
     // The same moment for all, and a whole tick for any timer.
     let due = Instant::now() + 200 * MS;
@@ -160,7 +152,7 @@ fn lateness_beside_forty_tasks(workers: usize, sleep_until: SleepUntil) -> [Dura
 fn plain_threads_wake_as_early_as_on_tokio_beside_busy_workers() {
     for workers in [1, 2] {
         let tokios = lateness_beside_forty_tasks(workers, on_tokio);
-        let mut best = [Duration::MAX; 3];
+        let mut best = [Duration::MAX; 2];
         let is_early = (0..4).any(|_| {
             let again = lateness_beside_forty_tasks(workers, on_tickwheel);
             best = std::array::from_fn(|wait| best[wait].min(again[wait]));
@@ -178,19 +170,30 @@ const BLOCKED: Duration = Duration::from_millis(500);
 const SLEPT: Duration = Duration::from_millis(60);
 const TOO_LATE: Duration = Duration::from_millis(350);
 
-/// The time for which another task slept while a worker was blocked. The best of a few rounds.
-fn slept_beside_a_blocked_worker(round: impl Fn(&Runtime) -> Duration) -> Duration {
-    let mut best = Duration::MAX;
-    for _ in 0..4 {
+/// Another task sleeps in time while a worker is blocked, in one of four rounds. A round in which a
+/// plain thread was late too shows nothing, and comes again.
+fn sleeps_beside_a_blocked_worker(what: &str, round: impl Fn(&Runtime) -> Duration) {
+    let mut late = Vec::new();
+    for _ in 0..20 {
         let runtime = multi_thread(2);
-        best = best.min(round(&runtime));
+        let nap = || {
+            let begin = Instant::now();
+            thread::sleep(10 * MS);
+            begin.elapsed()
+        };
+        let naps = thread::spawn(move || (0..30).map(|_| nap()).max());
+        let slept = round(&runtime);
         runtime.shutdown_background();
-        if best < TOO_LATE {
-            break;
+        assert!(slept >= SLEPT, "{what}: {slept:?}");
+        if slept < TOO_LATE {
+            return;
         }
+        if naps.join().unwrap() < Some(60 * MS) {
+            late.push(slept);
+        }
+        assert!(late.len() < 4, "{what}: {late:?}");
     }
-    assert!(best >= SLEPT, "{best:?}");
-    best
+    panic!("inconclusive: the machine is too slow");
 }
 
 /// Sleeps in a task that is spawned from outside, and gives the time that it took.
@@ -237,14 +240,13 @@ fn a_task_that_arms_and_blocks_stalls_no_timer() {
     for other in [None, Some(&other)] {
         for first in [None, Some(20 * MS)] {
             for make in [|| Timer::builder().build().unwrap(), Timer::current] {
-                let slept = slept_beside_a_blocked_worker(|runtime| {
+                sleeps_beside_a_blocked_worker(&format!("armed after {first:?}"), |runtime| {
                     let timer = block_a_worker(runtime, other, make, first);
                     sleep_in_a_task(runtime, timer.sleep(SLEPT))
                 });
-                assert!(slept < TOO_LATE, "armed after {first:?}: {slept:?}");
             }
         }
-        let slept = slept_beside_a_blocked_worker(|runtime| {
+        sleeps_beside_a_blocked_worker("armed before", |runtime| {
             thread::scope(|scope| {
                 let sleep = async { tickwheel::sleep(SLEPT).await };
                 let slept = scope.spawn(|| sleep_in_a_task(runtime, sleep));
@@ -253,6 +255,5 @@ fn a_task_that_arms_and_blocks_stalls_no_timer() {
                 slept.join().unwrap()
             })
         });
-        assert!(slept < TOO_LATE, "armed before: {slept:?}");
     }
 }
