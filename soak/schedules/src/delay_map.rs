@@ -99,10 +99,10 @@ fn change() {
     let (tells, told) = channel();
     let consumer = {
         let (books, weak) = (books.clone(), map.downgrade());
-        let origin = world.origin;
+        let (place, origin) = (world.place(), world.origin);
         world
             .place()
-            .spawn(move || consume(stream, &weak, &books, &tells, origin))
+            .spawn(move || consume(&place, stream, &weak, &books, &tells, origin))
     };
     let threads: Vec<_> = (1..4)
         .map(|thread| {
@@ -156,6 +156,7 @@ fn change() {
 }
 
 fn consume(
+    place: &Place,
     mut stream: Expirations<Key, Value>,
     map: &WeakDelayMap<Key, Value>,
     books: &Books,
@@ -164,6 +165,7 @@ fn consume(
 ) -> Expirations<Key, Value> {
     let mut noting = None;
     let mut waits_since = None;
+    let mut former = Vec::new();
     for number in 0.. {
         let next = block_on(poll_fn(|cx: &mut Context<'_>| {
             let noting = noting.get_or_insert_with(|| Noting::new(cx.waker()));
@@ -190,12 +192,19 @@ fn consume(
         // Nobody may wait for it any more.
         let _ = tells.send(());
         if let Some(map) = map.upgrade().filter(|_| one_in(6)) {
-            // It dies, and another one goes on. The clock may come to its timer meanwhile.
-            Span::of(|| drop(stream));
-            stream = map.expirations().expect("there is none");
+            // It dies while another one goes on. The clock may come to its timer meanwhile.
+            let dies = move || Span::of(|| drop(stream));
+            former.push(place.clone().spawn(dies));
+            stream = loop {
+                match map.expirations() {
+                    Some(next) => break next,
+                    None => shuttle::thread::yield_now(),
+                }
+            };
             waits_since = None;
         }
     }
+    former.into_iter().for_each(|dies| drop(dies.join()));
     stream
 }
 

@@ -59,6 +59,8 @@
 //! | a timer that is unlinked defers no next expiry | `deadline`, `deadline_map`, `delay_map` |
 //! | arming looks before the lock whether the shard is closed | `sleep` |
 //! | a deadline is linked in a shard that is closed | `restart` |
+//! | a restart is pending for a moment on a runtime that has ended | `restart` |
+//! | a stream that is dropped makes room for the next one before it stops its timer | `delay_map` |
 //! | an alarm that is set soon takes an ended runtime for a missed tick | `deadline` |
 //! | an insert looks before the lock whether the map is closed | `deadline_map`, `delay_map` |
 //! | a part is made while all parts are locked | `delay_map` |

@@ -2,7 +2,11 @@
 //! driver, a thread with its handle, and the runtime's end.
 //!
 //! Judged: each restart comes to an end. It expires when its timeout has passed, and not before, or
-//! is told that the runtime has ended, and then each later one is told so too.
+//! is told that the runtime has ended. Then each later one is told so too, and is pending at no
+//! time.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tickwheel_soak_model::Outcome;
 use under_std::time::passed;
@@ -17,23 +21,30 @@ pub fn run() {
     let (mut deadline, mut made) = Span::of(|| world.timer.deadline(timeout));
     let handle = deadline.handle();
     let (place, rounds) = (world.place(), 1 + below(4));
+    let has_ended = Arc::new(AtomicBool::new(false));
+    let was_told = has_ended.clone();
     let asking = world.place().spawn(move || {
         for _ in 0..below(4) {
             place.rest();
-            // Any answer, at any time.
-            handle.is_pending();
+            if was_told.load(Ordering::Relaxed) {
+                assert!(!handle.reset(), "it was pending after the end");
+            } else {
+                handle.is_pending();
+            }
         }
         passed()
     });
     let (place, ends_early) = (world.place(), world.ends_early);
     let owner = world.place().spawn(move || {
-        let mut has_ended = false;
         for _ in 0..rounds {
             let (awaited, (), ready) = await_all(vec![(deadline, ())]).remove(0);
             deadline = awaited;
             match ready.outcome {
                 Outcome::Elapsed => {
-                    assert!(!has_ended, "it expired on a runtime that had ended");
+                    assert!(
+                        !has_ended.load(Ordering::Relaxed),
+                        "it expired on a runtime that had ended"
+                    );
                     assert!(
                         ready.span.ended >= made.began + timeout,
                         "early: {made:?} {ready:?}"
@@ -41,7 +52,7 @@ pub fn run() {
                 }
                 Outcome::Shutdown => {
                     assert!(ends_early, "the runtime goes on: {ready:?}");
-                    has_ended = true;
+                    has_ended.store(true, Ordering::Relaxed);
                 }
                 other => panic!("no call asked for it: {other:?}"),
             }

@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Wake, Waker};
 use std::thread;
 
-use futures::FutureExt;
 use tickwheel::{DeadlineMap, DelayMap, Duration, Instant, Timer};
 use tokio::runtime::Runtime;
 
@@ -15,47 +14,6 @@ fn runtime() -> (Runtime, Timer) {
     let runtime = multi_thread(2);
     let timer = Timer::builder().build_on(runtime.handle()).unwrap();
     (runtime, timer)
-}
-
-/// One thread drops the stream of a map while another takes the next one and waits. What the first
-/// does in its drop must not take the waker and the timer of the second.
-#[test]
-fn a_stream_that_goes_takes_nothing_from_the_next_one() {
-    #[derive(Default)]
-    struct Wakes(AtomicBool);
-    impl Wake for Wakes {
-        fn wake(self: Arc<Self>) {
-            self.0.store(true, Ordering::SeqCst);
-        }
-    }
-    let (_runtime, timer) = runtime();
-    let (map, first) = DelayMap::new(&timer);
-    map.insert(0, (), HOUR).unwrap();
-    let mut stream = first;
-    for round in 0..5_000_u32 {
-        // So that there is something to take away.
-        arm(&mut stream.recv().boxed(), Waker::noop());
-        let wakes = Arc::new(Wakes::default());
-        stream = thread::scope(|scope| {
-            scope.spawn(move || drop(stream));
-            let mut next = loop {
-                if let Some(next) = map.expirations() {
-                    break next;
-                }
-                // On a busy machine the other thread may wait for this one's core.
-                thread::yield_now();
-            };
-            arm(&mut next.recv().boxed(), &Waker::from(wakes.clone()));
-            next
-        });
-        assert!(map.reset(&round, Duration::ZERO));
-        assert!(
-            wakes.0.load(Ordering::SeqCst),
-            "it sleeps on, round {round}"
-        );
-        assert_eq!(stream.try_recv().unwrap().key, round);
-        map.insert(round + 1, (), HOUR).unwrap();
-    }
 }
 
 /// Threads make keys due at once all the time, so that there is always one that is not found yet.

@@ -1,54 +1,18 @@
-//! After the end: what is made or restarted says that the runtime has gone.
+//! After the end: what is made says that the runtime has gone.
 
 use std::future::pending;
 use std::pin::pin;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Barrier, mpsc};
 use std::task::Poll;
 use std::thread;
 
 use futures::executor::block_on;
-use tickwheel::error::{Cancelled, TryRecvError};
+use tickwheel::error::Cancelled;
 use tickwheel::{DelayMap, Duration, Timer, sleep};
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::Builder;
 
 use super::{OnDrop, bounded};
 use crate::common::{HOUR, MS, current_thread, multi_thread, poll_once};
-
-#[test]
-fn a_restart_on_a_runtime_that_is_gone_is_pending_at_no_time() {
-    let runtime = current_thread();
-    let timer = Timer::builder().build_on(runtime.handle()).unwrap();
-    let mut deadline = timer.deadline(HOUR);
-    let handle = deadline.handle();
-    drop(runtime);
-    let is_done = AtomicBool::new(false);
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            while !is_done.load(Ordering::Relaxed) {
-                assert!(!handle.reset() && !handle.is_pending());
-            }
-        });
-        for _ in 0..100_000 {
-            deadline.restart();
-        }
-        is_done.store(true, Ordering::Relaxed);
-    });
-}
-
-#[test]
-fn a_stream_that_is_tried_after_the_end_says_that_nothing_comes() {
-    let runtime = current_thread();
-    let timer = Timer::builder().build_on(runtime.handle()).unwrap();
-    let (map, mut expired) = DelayMap::new(&timer);
-    map.insert(1, (), HOUR).unwrap();
-    assert!(matches!(expired.try_recv(), Err(TryRecvError::Empty)));
-    drop(runtime);
-    for _ in 0..2 {
-        let tried = expired.try_recv();
-        assert!(matches!(tried, Err(TryRecvError::Disconnected)));
-    }
-}
 
 #[test]
 fn a_stream_of_a_timer_built_by_a_dropped_task_ends() {
@@ -123,25 +87,6 @@ fn threads_that_have_driven_a_runtime_keep_none_of_its_files() {
         are_done.wait();
         assert!(more < THREADS, "{more} files more after {THREADS} runtimes");
     });
-}
-
-#[test]
-fn runtimes_that_take_turns_on_a_thread_keep_their_timers() {
-    for build in [|| multi_thread(1), current_thread as fn() -> Runtime] {
-        let runtimes = [build(), build()];
-        for _ in 0..50 {
-            for runtime in &runtimes {
-                runtime.block_on(async {
-                    let mut napped = sleep(HOUR);
-                    assert!(poll_once(&mut napped).is_pending());
-                });
-            }
-        }
-        for runtime in &runtimes {
-            let timer = runtime.block_on(async { Timer::current() });
-            assert_eq!(timer.metrics().armed, 50);
-        }
-    }
 }
 
 #[test]
