@@ -1,14 +1,13 @@
 //! Random histories of timers as users hold them: a `select!` with a pinned sleep that messages
-//! reset, a timeout, an interval. They are polled, moved to other tasks, polled by another waker,
-//! reset to later and earlier, and dropped, on a runtime whose workers are blocked now and then and
-//! which ends while some are pending. Some sleeps are held by tasks that poll them rarely, as
-//! `idioms` says.
+//! reset, and a timeout. They are polled, moved to other tasks, polled by another waker, reset to
+//! later and earlier, and dropped, on a runtime whose workers are blocked now and then and which
+//! ends while some are pending. Some sleeps are held by tasks that poll them rarely, as `idioms`
+//! says.
 //!
 //! Each history runs on tokio's timers too, with the same seed, in the same runtime and at the same
-//! time. So nothing is early by the clock, none is lost, and ours are as
-//! late as tokio's. A sleep wakes its task once for each of its deadlines that passes, and never
-//! before it. How late they are says something only beside tokio's, and only if it is worse
-//! in each of three tries.
+//! time. So nothing is early by the clock, none is lost, and ours are as late as tokio's. A sleep
+//! wakes its task once for each of its deadlines that passes, and never before it. How late they
+//! are says something only beside tokio's, and only if it is worse in each of three tries.
 
 use std::future::pending;
 use std::pin::Pin;
@@ -164,33 +163,11 @@ impl Book {
     }
 }
 
-enum Beat {
-    Ours(tickwheel::Interval),
-    Tokios(tokio::time::Interval),
-}
-
-impl Beat {
-    async fn tick(&mut self) -> Instant {
-        match self {
-            Beat::Ours(beat) => beat.tick().await,
-            Beat::Tokios(beat) => beat.tick().await,
-        }
-    }
-
-    fn reset_at(&mut self, due: Instant) {
-        match self {
-            Beat::Ours(beat) => beat.reset_at(due),
-            Beat::Tokios(beat) => beat.reset_at(due),
-        }
-    }
-}
-
 async fn history<S: AnySleep>(whose: Whose, book: Book, mut random: fastrand::Rng) {
     while book.is_busy() {
         match random.u8(..10) {
-            0..5 => nap::<S>(whose, &book, &mut random).await,
-            5 | 6 => timeout(whose, &book, &mut random).await,
-            7 => interval(whose, &book, &mut random).await,
+            0..6 => nap::<S>(whose, &book, &mut random).await,
+            6 | 7 => timeout(whose, &book, &mut random).await,
             _ => idiom::<S>(whose, &book, &mut random).await,
         }
     }
@@ -355,29 +332,6 @@ async fn timeout(whose: Whose, book: &Book, random: &mut fastrand::Rng) {
     };
     if has_elapsed {
         book.judge(whose, "a timeout", due);
-    }
-}
-
-/// An interval that messages reset.
-async fn interval(whose: Whose, book: &Book, random: &mut fastrand::Rng) {
-    let period = length(random) + Duration::from_millis(1);
-    let mut due = Instant::now() + any_length(random);
-    let mut beat = match whose {
-        Whose::Ours => Beat::Ours(tickwheel::time::interval_at(due, period)),
-        Whose::Tokios => Beat::Tokios(tokio::time::interval_at(due, period)),
-    };
-    for _ in 0..random.u8(1..6) {
-        tokio::select! {
-            told = beat.tick() => {
-                assert!(told >= due, "{whose:?}: a tick of {due:?} told {told:?}");
-                book.judge(whose, "an interval", told);
-                due = told + period;
-            }
-            () = message(random) => {
-                due = Instant::now() + length(random);
-                beat.reset_at(due);
-            }
-        }
     }
 }
 

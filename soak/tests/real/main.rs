@@ -1,5 +1,5 @@
-//! What needs the system's clock: threads that race, runtimes that end, workers that are blocked,
-//! and sockets.
+//! What needs the system's clock: threads that race, runtimes that end, and workers that are
+//! blocked.
 
 #[path = "../../../tests/common/mod.rs"]
 mod common;
@@ -10,6 +10,4 @@ mod map_threads;
 mod paused_clock;
 mod shutdown;
 mod sleep;
-mod sockets;
 mod wall_clock;
-mod wandering;

@@ -1,4 +1,4 @@
-//! A sleep that is reset, and polled by one waker and another, on the system's clock.
+//! A sleep that is polled by one waker and another, on the system's clock.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -9,31 +9,7 @@ use std::thread;
 use futures::task::noop_waker;
 use tickwheel::{Sleep, Timer, sleep};
 
-use crate::common::{HOUR, MS, PATIENCE, current_thread, multi_thread};
-
-#[test]
-fn a_sleep_that_is_reset_and_not_polled_elapses_by_its_clock() {
-    for runtime in [multi_thread(1), current_thread()] {
-        runtime.block_on(async {
-            let [mut fired, mut new, mut armed] =
-                [MS, HOUR, HOUR].map(|length| Timer::current().sleep(length));
-            (&mut fired).await;
-            assert!(poll(&mut armed, &noop_waker()));
-            armed.reset_after(2 * HOUR);
-            for nap in [&mut fired, &mut new, &mut armed] {
-                nap.reset_after(2 * MS);
-                assert!(!nap.is_elapsed() || nap.remaining().is_zero());
-            }
-            tokio::time::sleep(5 * MS).await;
-            assert!(fired.is_elapsed() && new.is_elapsed());
-            let begin = std::time::Instant::now();
-            while !armed.is_elapsed() {
-                assert!(begin.elapsed() < PATIENCE, "the driver does not come to it");
-                tokio::time::sleep(MS).await;
-            }
-        });
-    }
-}
+use crate::common::{MS, PATIENCE, current_thread, multi_thread};
 
 /// Counts how often it is woken, and may panic when it is dropped.
 #[derive(Default)]

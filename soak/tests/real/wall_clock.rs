@@ -2,7 +2,6 @@
 //! in several places.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::thread;
 use std::time::SystemTime;
 
 use futures::executor;
@@ -11,7 +10,7 @@ use tickwheel::{Duration, Instant};
 use tokio::runtime::Runtime;
 use tokio::task::{block_in_place, spawn_blocking};
 
-use crate::common::{HOUR, MS, current_thread, multi_thread, poll_once, tells_workers};
+use crate::common::{HOUR, MS, current_thread, multi_thread, poll_once};
 
 /// Nobody sets the clock of a machine by so much within this test.
 const MUCH: Duration = Duration::from_secs(10 * 60);
@@ -64,23 +63,6 @@ fn a_sleep_until_a_time_is_polled_by_any_thread() {
         let in_place = tokio::spawn(async move { block_in_place(wait) });
         in_place.await.unwrap();
     });
-}
-
-/// On older tokio a call finds its timer at once.
-#[test]
-fn made_in_a_task_it_outlives_that_runtime_until_its_first_poll() {
-    if !tells_workers() {
-        return;
-    }
-    for runtime in [multi_thread(1), current_thread()] {
-        let time = SystemTime::now() + 20 * MS;
-        let [here, there] = [(); 2].map(|()| made_on(&runtime, time));
-        drop(runtime);
-        let plain = thread::spawn(|| executor::block_on(here));
-        multi_thread(1).block_on(there);
-        assert!(SystemTime::now() >= time, "it is early");
-        plain.join().unwrap();
-    }
 }
 
 #[test]

@@ -81,14 +81,15 @@ fn a_timer_built_from_elsewhere_moves_no_paused_clock() {
 }
 
 /// A local of a thread, which is destroyed after tokio's own, pushes back a deadline of a runtime
-/// that runs.
+/// that runs, and drops a sleep.
 #[test]
 fn a_reset_from_a_thread_that_ends_ends_no_running_timer() {
-    struct ResetsAtTheEnd(Option<tickwheel::ResetHandle>);
+    struct ResetsAtTheEnd(Option<(tickwheel::ResetHandle, tickwheel::Sleep)>);
     impl Drop for ResetsAtTheEnd {
         fn drop(&mut self) {
-            if let Some(handle) = self.0.take() {
+            if let Some((handle, sleep)) = self.0.take() {
                 assert!(handle.reset_after(30 * MS));
+                drop(sleep);
             }
         }
     }
@@ -102,17 +103,20 @@ fn a_reset_from_a_thread_that_ends_ends_no_running_timer() {
         let other = timer.deadline(HOUR);
         let deadline = timer.deadline(HOUR);
         let handle = deadline.handle();
+        let mut dropped = timer.sleep(HOUR);
+        assert_pending!(task::spawn(&mut dropped).poll());
         runtime.block_on(async {
             tokio::time::sleep(20 * MS).await;
             let start = Instant::now();
             thread::spawn(move || {
                 // What is used first is destroyed last.
                 let _tokios = tokio_first.then(Handle::try_current);
-                KEPT.with_borrow_mut(|kept| kept.0 = Some(handle));
+                KEPT.with_borrow_mut(|kept| kept.0 = Some((handle, dropped)));
                 let _ = Handle::try_current();
             })
             .join()
             .unwrap();
+            assert_eq!(timer.metrics().pending, 2);
             assert_eq!(deadline.await, Ok(()));
             assert!(start.elapsed() >= 30 * MS);
             assert!(other.handle().is_pending());
