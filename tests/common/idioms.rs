@@ -134,10 +134,6 @@ impl Log {
             None => None,
         })
     }
-
-    pub(crate) fn wakes(&self) -> usize {
-        self.records.iter().map(|record| record.wakes).sum()
-    }
 }
 
 /// A sleep that writes down when it wakes its task.

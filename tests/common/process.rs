@@ -1,9 +1,24 @@
-//! Tests that count what the whole process does, or end it: one at a time, or in a process of their
-//! own.
+//! Tests that count what the whole process does, or end it, or hang: one at a time, in a process or
+//! on a thread of their own.
 
-use std::env;
+use std::panic::resume_unwind;
 use std::process::Command;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
+use std::{env, thread};
+
+use super::PATIENCE;
+
+/// Runs a test on a thread of its own, which is left behind if it hangs.
+#[track_caller]
+pub(crate) fn in_time<R: Send + 'static>(test: impl FnOnce() -> R + Send + 'static) -> R {
+    let (sender, outcome) = mpsc::channel();
+    let thread = thread::spawn(move || sender.send(test()).unwrap());
+    match outcome.recv_timeout(3 * PATIENCE) {
+        Ok(outcome) => outcome,
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("it hangs"),
+        Err(mpsc::RecvTimeoutError::Disconnected) => resume_unwind(thread.join().unwrap_err()),
+    }
+}
 
 /// Waits for the test's turn, which lasts until the guard is dropped.
 ///

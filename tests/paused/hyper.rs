@@ -51,18 +51,6 @@ async fn sleeps_end_at_their_deadline_by_tokios_clock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn now_is_the_clock_of_the_caller() {
-    let timer = Timer::builder().build().unwrap();
-    tokio::time::advance(HOUR).await;
-    let here = HyperTimer::now(&timer);
-    let ahead = here.saturating_duration_since(std::time::Instant::now());
-    assert!(ahead > 3500 * SECOND, "only {ahead:?} ahead");
-    let there = std::thread::spawn(move || HyperTimer::now(&timer));
-    let there = there.join().unwrap();
-    assert!(there < here, "a plain thread is told the system's time");
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_reset_moves_the_crates_sleep_and_replaces_a_foreign_one() {
     let timer = Timer::builder().build().unwrap();
     let sleeps: [(Boxed, bool); 3] = [

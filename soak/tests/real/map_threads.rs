@@ -1,14 +1,12 @@
 //! Threads that race in ways of their own. Random calls of many threads are the matter of the soak.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::task::{Wake, Waker};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use tickwheel::{DeadlineMap, DelayMap, Duration, Instant, Timer};
 use tokio::runtime::Runtime;
 
-use crate::common::{HOUR, PATIENCE, arm, multi_thread};
+use crate::common::{HOUR, PATIENCE, multi_thread};
 
 fn runtime() -> (Runtime, Timer) {
     let runtime = multi_thread(2);
@@ -46,50 +44,6 @@ fn keys_made_due_again_and_again_hold_nothing_back() {
         is_over.store(true, Ordering::Relaxed);
         assert_eq!(taken, KEYS / 2);
     });
-}
-
-/// Within a drain, the waiter of a deadline waits for calls of another thread. None of them would
-/// end if the drain held its locks meanwhile.
-#[test]
-fn calls_go_on_during_a_drain() {
-    const KEYS: usize = 1_000;
-    #[derive(Default)]
-    struct Waits {
-        calls: AtomicUsize,
-        went_on: AtomicBool,
-    }
-    impl Wake for Waits {
-        fn wake(self: Arc<Self>) {
-            let (begin, calls) = (Instant::now(), || self.calls.load(Ordering::SeqCst));
-            let most = calls() + KEYS;
-            while calls() < most && begin.elapsed() < PATIENCE {
-                thread::yield_now();
-            }
-            self.went_on.store(calls() >= most, Ordering::SeqCst);
-        }
-    }
-    let (_runtime, timer) = runtime();
-    let map = DeadlineMap::new(&timer);
-    let insert = |key| map.insert(key, HOUR).unwrap();
-    let mut keyed: Vec<_> = (0..KEYS).map(insert).collect();
-    let waits = Arc::new(Waits::default());
-    arm(&mut keyed[KEYS / 2], &Waker::from(waits.clone()));
-    let is_over = AtomicBool::new(false);
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            for key in (0..KEYS).cycle() {
-                map.contains_key(&key);
-                waits.calls.fetch_add(1, Ordering::SeqCst);
-                if is_over.load(Ordering::SeqCst) {
-                    return;
-                }
-            }
-        });
-        let drained = map.drain();
-        is_over.store(true, Ordering::SeqCst);
-        assert_eq!(drained.len(), KEYS);
-    });
-    assert!(waits.went_on.load(Ordering::SeqCst), "others waited");
 }
 
 /// A reset takes no lock, so it may come while another thread asks.

@@ -80,19 +80,6 @@ async fn a_stream_that_goes_on_has_the_whole_timeout_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_untold_expiry_is_told_at_once_or_forgiven_by_a_restart() {
-    for is_restarted in [false, true] {
-        let (stream, _peer) = idle_of_a_second();
-        let mut stream = pin!(stream);
-        sleep(HOUR).await;
-        if is_restarted {
-            stream.as_mut().restart();
-        }
-        read_times_out_in(u32::from(is_restarted) * SECOND, &mut stream).await;
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn the_timeout_can_be_changed_while_a_read_waits() {
     let (mut stream, _peer) = idle_of_a_second();
     let handle = stream.handle();

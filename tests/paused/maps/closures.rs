@@ -1,19 +1,17 @@
 //! What both maps have in common: the rule for closures that run under their locks, and what a map
 //! tells of itself.
 
-use std::borrow::Borrow;
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::hash::{Hash, Hasher};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc;
 use std::task::{Context, Waker};
 use std::thread;
 
 use futures::StreamExt;
 use tickwheel::{DeadlineMap, DelayMap, Instant, Timer};
 
-use crate::common::{HOUR, MS, PATIENCE, current_thread};
+use crate::common::{HOUR, MS, current_thread, in_time};
 
 /// A map of each kind, with the key 1 in it.
 fn with_both(act: impl FnOnce(&DeadlineMap<u32>, &DelayMap<u32, u32>)) {
@@ -24,19 +22,6 @@ fn with_both(act: impl FnOnce(&DeadlineMap<u32>, &DelayMap<u32, u32>)) {
     let deadlines = DeadlineMap::new(&timer);
     let _deadline = deadlines.insert(1, HOUR).unwrap();
     act(&deadlines, &values);
-}
-
-/// Fails where `act` waits for ever.
-fn in_time(act: impl FnOnce() + Send + 'static) {
-    let (sender, receiver) = mpsc::channel();
-    let acting = thread::spawn(move || {
-        act();
-        sender.send(()).unwrap();
-    });
-    if receiver.recv_timeout(PATIENCE) == Err(mpsc::RecvTimeoutError::Timeout) {
-        panic!("it hangs");
-    }
-    acting.join().unwrap();
 }
 
 /// Whether a call panics and says that it is one from a closure.
@@ -97,37 +82,6 @@ fn a_call_to_its_own_stream_in_a_closure_panics_in_debug_builds() {
         let mut cx = Context::from_waker(Waker::noop());
         let poll = |_: &mut i32| expired.poll_next_unpin(&mut cx);
         assert!(is_refused(|| map.update(&1, poll)));
-    });
-}
-
-/// A key whose `Borrow` calls the map.
-#[derive(PartialEq, Eq, Hash)]
-struct Calling(u32);
-
-thread_local! {
-    static CALLED: RefCell<Option<DelayMap<Calling, ()>>> = const { RefCell::new(None) };
-}
-
-impl Borrow<u32> for Calling {
-    fn borrow(&self) -> &u32 {
-        if let Some(map) = CALLED.take() {
-            map.contains_key(&Calling(2));
-        }
-        &self.0
-    }
-}
-
-#[cfg_attr(not(debug_assertions), ignore = "only debug builds look")]
-#[test]
-fn a_call_from_the_borrow_of_a_key_panics_in_debug_builds() {
-    in_time(|| {
-        let runtime = current_thread();
-        let timer = Timer::builder().build_on(runtime.handle()).unwrap();
-        let (map, _expired) = DelayMap::new(&timer);
-        map.insert(Calling(1), (), HOUR).unwrap();
-        CALLED.set(Some(map.clone()));
-        assert!(is_refused(|| map.contains_key(&1)));
-        assert!(map.contains_key(&1));
     });
 }
 

@@ -1,12 +1,11 @@
 //! `DelayMap`: what wakes its stream and what does not, how long a poll may take, and user code in
 //! its calls.
 
-use std::future::poll_fn;
 use std::hash::{BuildHasher, RandomState};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 use std::thread;
 
 use futures::stream::{FusedStream, StreamExt};
@@ -291,15 +290,4 @@ async fn a_clone_that_panics_leaves_no_handle_behind() {
     assert!(catch_unwind(AssertUnwindSafe(|| weak.upgrade())).is_err());
     drop(map);
     assert!(stream.recv().await.is_none(), "the last handle is gone");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_task_that_takes_very_many_values_lets_others_run() {
-    let (map, mut stream) = DelayMap::new(&Timer::current());
-    (0..1_000).for_each(|key| assert_eq!(map.insert(key, (), Duration::ZERO), Ok(None)));
-    let taken = poll_fn(|cx| {
-        let taken = (0..1_000).take_while(|_| stream.poll_next_unpin(cx).is_ready());
-        Poll::Ready(taken.count())
-    });
-    assert_eq!(taken.await, 128, "the budget of a task");
 }

@@ -3,14 +3,13 @@
 //! of time, places, budgets, and runtimes that end.
 
 use std::fmt::Debug;
-use std::future::poll_fn;
 use std::hash::Hash;
 use std::marker::PhantomPinned;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::task::{Context, Poll};
 
 use futures::{Stream, StreamExt};
-use tickwheel::{DelayQueue, Duration, Instant, sleep};
+use tickwheel::{DelayQueue, Duration, Instant};
 use tokio_test::{assert_pending, assert_ready, task};
 
 use crate::common::{HOUR, MS, SECOND, current_thread, multi_thread, poll_once};
@@ -148,43 +147,6 @@ fn once_its_runtime_has_shut_down_a_wait_panics() {
         queue.insert("near", MS);
         assert_eq!(queue.next().await.unwrap().into_inner(), "near");
     });
-}
-
-#[tokio::test(start_paused = true)]
-async fn one_task_that_takes_very_many_lets_others_run() {
-    let mut queue: DelayQueue<_> = DelayQueue::new();
-    for value in 0..1_000 {
-        queue.insert(value, MS);
-    }
-    sleep(SECOND).await;
-    let taken = poll_fn(|cx| {
-        let taken = (0..1_000).take_while(|_| queue.poll_expired(cx).is_ready());
-        Poll::Ready(taken.count())
-    });
-    // Its own sleep has used up some of it.
-    assert!((100..=128).contains(&taken.await), "the budget of a task");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_value_that_came_out_early_leaves_no_wait_behind() {
-    let mut queue = task::spawn(DelayQueue::new());
-    let key = queue.insert("first", 100 * MS);
-    assert_pending!(queue.poll_next());
-    queue.reset(&key, Duration::ZERO);
-    assert!(assert_ready!(queue.poll_next()).is_some());
-    assert!(assert_ready!(queue.poll_next()).is_none());
-    // Due at the tick that was waited for, and after it.
-    queue.insert("second", 100 * MS);
-    assert_pending!(queue.poll_next());
-    queue.insert("third", 200 * MS);
-    for after in [100 * MS, 200 * MS] {
-        tokio::time::advance(100 * MS).await;
-        assert!(queue.is_woken(), "{after:?}");
-        assert!(assert_ready!(queue.poll_next()).is_some());
-        if after == 100 * MS {
-            assert_pending!(queue.poll_next());
-        }
-    }
 }
 
 #[tokio::test(start_paused = true)]

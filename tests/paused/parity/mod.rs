@@ -8,12 +8,10 @@ mod paused;
 mod where_made;
 
 use std::fmt::Debug;
-use std::sync::mpsc;
-use std::thread;
 
 use tokio::runtime::Runtime;
 
-use crate::common::PATIENCE;
+use crate::common::in_time;
 
 /// A program as a test, written against `time`: for each seed it runs with either, in a fresh
 /// runtime.
@@ -46,17 +44,13 @@ macro_rules! same_as_tokio {
 }
 use same_as_tokio;
 
-/// Runs a program on a thread of its own, which is left behind if the program does not end.
+/// Runs a program, which may panic, spin or hang.
 fn trace<E, F>(seed: u64, build: fn() -> Runtime, program: fn(u64) -> F) -> Vec<E>
 where
     E: Send + 'static,
     F: Future<Output = Vec<E>> + 'static,
 {
-    let (sender, trace) = mpsc::channel();
-    thread::spawn(move || sender.send(build().block_on(program(seed))));
-    trace
-        .recv_timeout(PATIENCE)
-        .expect("it panics, spins or hangs")
+    in_time(move || build().block_on(program(seed)))
 }
 
 /// Shows the first difference alone, because traces are long.

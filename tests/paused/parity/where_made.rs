@@ -142,27 +142,14 @@ fn made_on_a_paused_clock_it_keeps_its_instant_on_another() {
 }
 
 #[test]
-fn the_first_sleep_of_a_thread_finds_its_timer_when_it_arms_too() {
-    if !tells_workers() {
-        return;
-    }
-    let other = multi_thread(1);
-    for one in [multi_thread(1), current_thread()] {
-        let made = one.block_on(async { tokio::spawn(async { sleep(MS) }).await.unwrap() });
-        drop(one);
-        other.block_on(made);
-    }
-}
-
-#[test]
 fn a_sleep_and_an_interval_find_their_timer_when_they_arm() {
     if !tells_workers() {
         return;
     }
     let (one, other) = (multi_thread(1), multi_thread(1));
     let timers = [&one, &other].map(|runtime| runtime.block_on(async { Timer::current() }));
+    // The first of their thread.
     let make = async {
-        is_known().await;
         let start = Instant::now() + HOUR;
         (sleep(HOUR), sleep_until(start), interval_at(start, HOUR))
     };

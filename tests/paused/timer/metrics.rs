@@ -73,27 +73,6 @@ async fn a_deadline_that_was_reset_is_late_by_its_last_due() {
     assert_eq!(timer.metrics().rescheduled, 0);
 }
 
-/// What is armed for the past has waited for nobody.
-#[test]
-fn a_sleep_that_is_reset_to_the_past_is_late_from_then_on() {
-    let is_late = async |timer: Timer| {
-        thread::sleep(5 * MS);
-        let past = timer.now();
-        thread::sleep(600 * MS);
-        let before = timer.metrics();
-        let mut sleep = timer.sleep(HOUR);
-        assert!(poll_once(&mut sleep).is_pending());
-        sleep.reset_at(past);
-        sleep.await;
-        let after = timer.metrics();
-        assert_eq!(after.fired - before.fired, 1);
-        let late = after.fired_lateness_sum - before.fired_lateness_sum;
-        assert!(late < 500 * MS, "{late:?}");
-    };
-    futures::executor::block_on(is_late(Timer::global()));
-    current_thread().block_on(async { is_late(Timer::builder().build().unwrap()).await });
-}
-
 /// A waker that blocks makes the batches after it late, and they say so.
 #[test]
 fn timers_behind_a_waker_that_blocks_are_late_by_that() {

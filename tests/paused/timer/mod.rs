@@ -11,10 +11,12 @@ use std::future::{Future, Ready, poll_fn, ready};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, Once};
-use std::task::Poll;
+use std::task::{Context, Poll};
 
+use futures::StreamExt;
 use tickwheel::error::{BuildError, Cancelled, Elapsed};
-use tickwheel::{Deadline, Duration, Instant, Timer};
+use tickwheel::{Deadline, DelayMap, DelayQueue, Duration, Instant, Timer};
+use tokio::task::yield_now;
 use tokio_test::{assert_pending, task};
 
 use crate::common::{HOUR, MS, arm, current_thread, poll_once, waker_fn};
@@ -141,18 +143,33 @@ fn public_types_are_send_and_sync_unpin_and_debug() {
     assert!(names.iter().all(|name| shown.contains(name)), "{shown}");
 }
 
+type IsReady<'a> = Box<dyn FnMut(&mut Context<'_>) -> bool + 'a>;
+
 #[tokio::test(start_paused = true)]
-async fn a_task_whose_deadline_is_always_ready_lets_others_run() {
-    let mut deadline = Timer::builder().build().unwrap().deadline(Duration::ZERO);
-    let expired = poll_fn(|cx| {
-        let mut is_ready = || {
+async fn a_task_for_which_all_is_ready_lets_others_run() {
+    let timer = Timer::current();
+    let mut deadline = timer.deadline(Duration::ZERO);
+    let (map, mut values) = DelayMap::new(&timer);
+    let mut queue = DelayQueue::new();
+    for value in 0..1_000 {
+        assert_eq!(map.insert(value, (), Duration::ZERO), Ok(None));
+        queue.insert(value, Duration::ZERO);
+    }
+    tokio::time::sleep(MS).await;
+    let mut polls: [IsReady<'_>; 3] = [
+        Box::new(|cx| {
             let is_ready = Pin::new(&mut deadline).poll(cx).is_ready();
             deadline.restart();
             is_ready
-        };
-        Poll::Ready((0..1_000).take_while(|_| is_ready()).count())
-    });
-    assert_eq!(expired.await, 128, "the budget of a task");
+        }),
+        Box::new(|cx| values.poll_next_unpin(cx).is_ready()),
+        Box::new(|cx| queue.poll_next_unpin(cx).is_ready()),
+    ];
+    for poll in &mut polls {
+        yield_now().await;
+        let taken = poll_fn(|cx| Poll::Ready((0..1_000).take_while(|_| poll(cx)).count()));
+        assert_eq!(taken.await, 128, "the budget of a task");
+    }
 }
 
 /// They are more than a turn takes in one go, so the first ones are woken before its end. Each is

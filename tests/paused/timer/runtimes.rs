@@ -2,7 +2,7 @@
 //! used outside of that runtime.
 
 use std::sync::mpsc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Waker};
 use std::thread;
 
 use futures::executor;
@@ -264,20 +264,6 @@ fn a_sleep_that_was_due_when_its_runtime_ended_is_ready() {
         let ended = assert_ready!(polled, "it is told of the end");
         assert_eq!(ended.is_ok(), early.is_zero());
     }
-}
-
-/// Nothing is armed that would be woken, neither before the end nor after it.
-#[test]
-fn a_stream_on_a_runtime_that_is_gone_ends_at_once() {
-    let gone = multi_thread(1);
-    let handle = gone.handle().clone();
-    drop(gone);
-    let timer = Timer::builder().build_on(&handle).unwrap();
-    let (map, mut expirations) = DelayMap::<u8, ()>::new(&timer);
-    let mut next = task::spawn(expirations.recv());
-    let polled = next.poll();
-    assert!(matches!(polled, Poll::Ready(None)), "{polled:?}");
-    assert!(map.insert(1, (), MS).is_err());
 }
 
 /// Its time driver fires while the context of the other one is entered, whose clock is another.

@@ -11,28 +11,19 @@ mod paused;
 mod tasks;
 
 use std::cell::RefCell;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Once, mpsc};
 use std::task::Poll;
-use std::thread;
 
 use tickwheel::error::Cancelled;
 use tickwheel::{Deadline, Duration, Sleep, Timer};
 
-use crate::common::poll_once;
+use crate::common::{in_time, poll_once};
 
-const MINUTE: Duration = Duration::from_secs(60);
-
-/// Runs a test on a thread of its own, so that one which hangs fails.
+/// Fails where a test hangs.
 fn bounded<R: Send + 'static>(test: impl FnOnce() -> R + Send + 'static) -> R {
     print_no_panics_of_a_shutdown();
-    let (sender, outcome) = mpsc::channel();
-    let thread = thread::spawn(move || sender.send(test()).unwrap());
-    match outcome.recv_timeout(MINUTE) {
-        Ok(outcome) => outcome,
-        Err(mpsc::RecvTimeoutError::Timeout) => panic!("it hangs"),
-        Err(mpsc::RecvTimeoutError::Disconnected) => resume_unwind(thread.join().unwrap_err()),
-    }
+    in_time(test)
 }
 
 thread_local! {
