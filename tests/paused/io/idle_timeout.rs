@@ -158,6 +158,28 @@ async fn a_writer_that_finds_the_expiry_wakes_the_reader() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_byte_clears_the_error_that_the_other_half_has_yet_to_see() {
+    for way in Way::BOTH {
+        let mut halves = Halves::new();
+        assert_pending!(halves.poll(Way::Read));
+        assert_pending!(halves.poll(Way::Write));
+        sleep(SECOND).await;
+        assert_timed_out(assert_ready!(halves.poll(way)));
+        match way {
+            Way::Read => halves.io.script().reads.push_back(Ok(1)),
+            Way::Write => halves.io.script().writes.push_back(Ok(1)),
+        }
+        assert_eq!(assert_ready!(halves.poll(way)).unwrap(), 1);
+        let other = if way == Way::Read {
+            Way::Write
+        } else {
+            Way::Read
+        };
+        assert_pending!(halves.poll(other));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_panicking_waker_keeps_the_other_half_from_nothing() {
     let mut halves = Halves::new();
     let waker = waker_fn(|| std::panic::resume_unwind(Box::new("on purpose")));
