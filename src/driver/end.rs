@@ -150,7 +150,7 @@ impl Drop for Watch {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
     use std::task::Wake;
 
     use super::*;
@@ -185,5 +185,42 @@ mod tests {
         assert_eq!(woken, [2, 0, 0]);
         assert!(moved.poll_end(Waker::noop()).is_ready());
         drop((moved, watch));
+    }
+
+    struct SeesLock {
+        driver: Arc<Driver>,
+        was_free: Arc<AtomicBool>,
+    }
+
+    impl Wake for SeesLock {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    impl Drop for SeesLock {
+        fn drop(&mut self) {
+            let is_free = self.driver.waits.try_lock().is_ok();
+            self.was_free.store(is_free, Ordering::Relaxed);
+        }
+    }
+
+    /// The drop of a waker may do anything, such as drop another watch.
+    #[test]
+    fn a_watch_drops_its_wakers_under_no_lock() {
+        for is_replaced in [true, false] {
+            let mut watch = Timer::global().watch();
+            let was_free = Arc::<AtomicBool>::default();
+            let waker = Waker::from(Arc::new(SeesLock {
+                driver: watch.driver.clone(),
+                was_free: was_free.clone(),
+            }));
+            assert!(watch.poll_end(&waker).is_pending());
+            drop(waker);
+            if is_replaced {
+                assert!(watch.poll_end(Waker::noop()).is_pending());
+            } else {
+                drop(watch);
+            }
+            assert!(was_free.load(Ordering::Relaxed), "replaced: {is_replaced}");
+        }
     }
 }
