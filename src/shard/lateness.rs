@@ -77,4 +77,15 @@ mod tests {
             assert_eq!(counts.total(), 1);
         }
     }
+
+    #[test]
+    fn the_counts_of_shards_add_up() {
+        let mut all = FiredCounts::default();
+        for late in [2, 600] {
+            let mut shard = FiredCounts::default();
+            shard.count(Duration::from_millis(late));
+            all.add(&shard);
+        }
+        assert_eq!((all.total(), all.sum()), (2, Duration::from_millis(602)));
+    }
 }
