@@ -273,4 +273,19 @@ mod tests {
         // Other tests have runtimes too.
         assert!(registry().len() < 80, "by the registry");
     }
+
+    #[test]
+    fn a_thread_remembers_only_the_timers_that_it_used_last() {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let mut runtime = || runtime.enable_time().build().unwrap();
+        let runtimes: Vec<_> = (0..2 * MOST_REMEMBERED).map(|_| runtime()).collect();
+        for runtime in &runtimes {
+            let _context = runtime.enter();
+            drop(Timer::current());
+        }
+        let id_of = |one: &Remembered| one.runtime;
+        let ids: Vec<_> = REMEMBERED.with(|timers| timers.borrow().iter().map(id_of).collect());
+        let last = runtimes[MOST_REMEMBERED..].iter();
+        assert_eq!(ids, last.map(|it| it.handle().id()).collect::<Vec<_>>());
+    }
 }
