@@ -197,6 +197,19 @@ async fn the_waiters_waker_is_cloned_woken_and_dropped_under_no_lock() {
     drop(map.close());
 }
 
+/// It holds the last handle of the map. The timer of the stream has fired, and holds no waker.
+#[tokio::test(start_paused = true)]
+async fn the_waker_of_a_former_task_is_dropped_under_no_lock() {
+    let (map, mut expired) = DelayMap::new(&Timer::current());
+    map.insert(1, (), MS).unwrap();
+    let former = waker_fn(move || assert!(map.contains_key(&1)));
+    wait(&mut expired, &former);
+    drop(former);
+    tickwheel::sleep(2 * MS).await;
+    assert_eq!(expired.recv().await.unwrap().key, 1);
+    assert!(expired.recv().await.is_none());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_close_wakes_the_stream_under_no_lock() {
     let (map, mut stream) = DelayMap::new(&Timer::current());
