@@ -183,3 +183,20 @@ fn a_queue_and_its_keys_are_as_large_as_the_pages_tell() {
     let theirs = (size_of::<peers::DelayQueue<u64>>(), size_of::<peers::Key>());
     assert!(theirs.0 < ours.0 && theirs.1 < ours.1, "{theirs:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_clear_wakes_the_task_even_if_the_drop_of_a_value_panics() {
+    #[derive(Debug)]
+    struct Panics;
+    impl Drop for Panics {
+        fn drop(&mut self) {
+            std::panic::resume_unwind(Box::new("on purpose"));
+        }
+    }
+    let mut queue = task::spawn(DelayQueue::new());
+    queue.insert(Panics, SECOND);
+    assert_pending!(queue.poll_next());
+    catch_unwind(AssertUnwindSafe(|| queue.clear())).unwrap_err();
+    assert!(queue.is_woken());
+    assert!(assert_ready!(queue.poll_next()).is_none());
+}
