@@ -165,3 +165,23 @@ same_as_tokio! {
         vec![bounded.is_err()]
     }
 }
+
+same_as_tokio! {
+    async fn a_tick_is_missed_when_it_is_over_five_milliseconds_late(behavior in 0..3)
+        -> Vec<Duration> in paused
+    {
+        use time::MissedTickBehavior::{Burst, Delay, Skip};
+        let mut trace = Vec::new();
+        for late in 4..=6 {
+            let mut beat = time::interval(10 * MS);
+            beat.set_missed_tick_behavior([Burst, Delay, Skip][behavior as usize]);
+            let start = beat.tick().await;
+            advance((10 + late) * MS).await;
+            for _ in 0..3 {
+                beat.tick().await;
+                trace.push(start.elapsed());
+            }
+        }
+        trace
+    }
+}
