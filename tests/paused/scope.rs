@@ -35,6 +35,13 @@ fn in_seconds(seconds: u32) -> Instant {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_scope_made_elsewhere_is_bounded_by_the_one_around_it() {
+    let later = scope(in_seconds(2), async { remaining() });
+    let both = scope(in_seconds(1), later);
+    assert_eq!(both.await, Ok(Ok(Some(SECOND))));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_ready_future_wins_over_a_passed_deadline() {
     let past = Instant::now();
     tokio::time::advance(SECOND).await;
