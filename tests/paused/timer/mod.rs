@@ -11,15 +11,15 @@ use std::future::{Future, Ready, poll_fn, ready};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, Once};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Wake, Waker};
 
 use futures::StreamExt;
 use tickwheel::error::{BuildError, Cancelled, Elapsed};
-use tickwheel::{Deadline, DelayMap, DelayQueue, Duration, Instant, Timer};
+use tickwheel::{Deadline, DelayMap, DelayQueue, Duration, Instant, Sleep, Timer};
 use tokio::task::yield_now;
 use tokio_test::{assert_pending, task};
 
-use crate::common::{HOUR, MS, arm, current_thread, poll_once, waker_fn};
+use crate::common::{HOUR, MS, arm, current_thread, poll_with};
 use crate::paused_clock::{move_the_clock_only, settle};
 
 thread_local! {
@@ -172,25 +172,45 @@ async fn a_task_for_which_all_is_ready_lets_others_run() {
     }
 }
 
+/// The driver has not come to it.
+#[tokio::test(start_paused = true)]
+async fn a_reset_at_the_very_deadline_comes_too_late() {
+    let deadline = Timer::current().deadline(10 * MS);
+    move_the_clock_only(10 * MS);
+    assert!(!deadline.handle().reset());
+    assert_eq!(deadline.await, Ok(()));
+}
+
+/// Polls its sleep whenever it is woken, as an executor without a queue does.
+struct PollsWhenWoken {
+    sleep: Mutex<Sleep>,
+    polled: Mutex<Vec<bool>>,
+}
+
+impl Wake for PollsWhenWoken {
+    fn wake(self: Arc<Self>) {
+        let waker = Waker::from(self.clone());
+        let polled = poll_with(&mut *self.sleep.lock().unwrap(), &waker);
+        self.polled.lock().unwrap().push(polled.is_ready());
+    }
+}
+
 /// They are more than a turn takes in one go, so the first ones are woken before its end. Each is
-/// polled by its waker, as in an executor without a queue.
+/// polled by the waker that it is armed with, and so without a lock.
 #[tokio::test(start_paused = true)]
 async fn a_sleep_woken_within_a_turn_has_elapsed() {
     let timer = Timer::builder().shards(1).build().unwrap();
-    let polled_when_woken = |_| {
-        let sleep = Arc::new(Mutex::new(timer.sleep(10 * MS)));
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let (woken, tells) = (sleep.clone(), told.clone());
-        let waker = waker_fn(move || {
-            let polled = poll_once(&mut *woken.lock().unwrap());
-            tells.lock().unwrap().push(polled.is_ready());
+    let armed = |_| {
+        let sleeper = Arc::new(PollsWhenWoken {
+            sleep: Mutex::new(timer.sleep(10 * MS)),
+            polled: Mutex::default(),
         });
-        arm(&mut *sleep.lock().unwrap(), &waker);
-        (sleep, told)
+        arm(&mut *sleeper.sleep.lock().unwrap(), &sleeper.clone().into());
+        sleeper
     };
-    let sleepers: Vec<_> = (0..1_000).map(polled_when_woken).collect();
+    let sleepers: Vec<_> = (0..1_000).map(armed).collect();
     tokio::time::advance(10 * MS).await;
     settle().await;
-    let is_ready = |told: &Mutex<Vec<bool>>| *told.lock().unwrap() == [true];
-    assert!(sleepers.iter().all(|(_, told)| is_ready(told)));
+    let is_ready = |sleeper: &Arc<PollsWhenWoken>| *sleeper.polled.lock().unwrap() == [true];
+    assert!(sleepers.iter().all(is_ready));
 }
