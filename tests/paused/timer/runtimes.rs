@@ -266,6 +266,23 @@ fn a_sleep_that_was_due_when_its_runtime_ended_is_ready() {
     }
 }
 
+/// The driver never comes to its tick.
+#[test]
+fn a_deadline_that_had_passed_when_its_runtime_ended_has_expired() {
+    for early in [Duration::ZERO, Duration::from_nanos(1)] {
+        let runtime = paused();
+        let timer = runtime.block_on(async { Timer::current() });
+        let mut deadline = {
+            let _context = runtime.enter();
+            timer.deadline(10 * MS)
+        };
+        runtime.block_on(async { move_the_clock_only(10 * MS - early) });
+        drop(runtime);
+        let outcome = assert_ready!(task::spawn(&mut deadline).poll());
+        assert_eq!(outcome.is_ok(), early.is_zero());
+    }
+}
+
 /// Its time driver fires while the context of the other one is entered, whose clock is another.
 #[test]
 fn a_root_future_may_wait_within_another_runtime() {
