@@ -7,6 +7,7 @@ use std::thread;
 
 use futures::executor;
 use futures::future::poll_immediate;
+use tickwheel::error::InsertError;
 use tickwheel::{DelayMap, Duration, Instant, Timer, sleep};
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::oneshot;
@@ -281,6 +282,19 @@ fn a_deadline_that_had_passed_when_its_runtime_ended_has_expired() {
         let outcome = assert_ready!(task::spawn(&mut deadline).poll());
         assert_eq!(outcome.is_ok(), early.is_zero());
     }
+}
+
+#[test]
+fn a_map_is_closed_once_another_wait_has_noticed_the_end() {
+    let runtime = current_thread();
+    let timer = runtime.block_on(async { Timer::current() });
+    let (map, _stream) = DelayMap::new(&timer);
+    let mut other = task::spawn(timer.sleep(HOUR));
+    assert_pending!(other.poll());
+    drop(runtime);
+    assert!(other.is_woken());
+    let inserted = map.insert(1, (), HOUR);
+    assert_eq!(inserted, Err(InsertError::Closed((1, ()))));
 }
 
 /// Its time driver fires while the context of the other one is entered, whose clock is another.
