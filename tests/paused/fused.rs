@@ -1,5 +1,5 @@
-//! What `futures::select!` asks of a future: one that has been ready and was not armed again is left
-//! out.
+//! What `futures::select!` asks of a future: one that has been ready and was not armed again is
+//! left out.
 
 use std::future::ready;
 use std::time::SystemTime;
