@@ -64,13 +64,13 @@ impl Shard {
     #[inline(never)] // Its callers are short, and the compiler inlines what has one caller.
     pub(crate) fn disarm(&self, key: Key) {
         let mut state = lock(&self.state);
-        let Some(entry) = state.wheel.remove(key) else {
+        let Some(waker) = state.wheel.disarm(key, Entry::empty) else {
             return;
         };
         let change = self.read_again(&state);
         drop(state);
         self.notify_driver(change, Tick::NEVER);
-        drop(entry);
+        drop(waker);
     }
 
     #[inline(always)]
@@ -163,8 +163,7 @@ impl Locked<'_> {
     /// Removes a timer, at most one for each hold of the lock. `false` if it has fired.
     #[inline(never)] // `disarm` is the hot one.
     pub(super) fn unlink(&mut self, key: Key) -> bool {
-        // The word has other owners, so this frees nothing under the lock.
-        let Some(Entry { waker, .. }) = self.state.wheel.remove(key) else {
+        let Some(waker) = self.state.wheel.disarm(key, Entry::empty) else {
             return false;
         };
         debug_assert!(self.waker.is_none(), "it would be dropped under the lock");
@@ -180,6 +179,13 @@ impl Entry {
         waker: None,
         word: None,
     };
+
+    #[inline]
+    fn empty(&mut self) -> Option<Waker> {
+        // The word has other owners, so this frees nothing under the lock.
+        self.word = None;
+        self.waker.take()
+    }
 }
 
 #[inline(always)]

@@ -137,6 +137,24 @@ impl<N> Segments<N> {
         Some(node)
     }
 
+    /// Removes a node if `take` returns `Some` for it. The rest of the node is forgotten, so it
+    /// must need no drop. Nothing is copied out of the segment: a copy reads in one piece what was
+    /// just written in several, and waits for that. It made an armed sleep a tenth dearer.
+    #[inline]
+    pub(super) fn remove_with<R>(
+        &mut self,
+        index: u32,
+        take: impl FnOnce(&mut N) -> Option<R>,
+    ) -> Option<R> {
+        visit(1);
+        let nodes = &mut self.segments.get_mut(Self::number(index))?.nodes;
+        let taken = take(nodes.get_mut(Self::place(index))?)?;
+        std::mem::forget(nodes.remove(Self::place(index)));
+        let left = nodes.len();
+        self.removed(Self::number(index), left);
+        Some(taken)
+    }
+
     /// The first index in use, from this one on.
     pub(super) fn next_index(&self, from: u32) -> Option<u32> {
         let first = Self::number(from);
