@@ -4,7 +4,6 @@
 use std::fs;
 use std::path::Path;
 
-use promql_parser::parser;
 use tickwheel::Timer;
 
 use crate::recipes::exported_to_prometheus;
@@ -30,7 +29,6 @@ async fn every_alert_uses_what_the_recipe_exports() {
     assert_eq!(queries.len(), rules.matches("- alert: ").count());
     assert!(queries.len() >= 6, "{rules}");
     for query in queries {
-        parser::parse(query).unwrap_or_else(|error| panic!("{query}: {error}"));
         let words = query.split(|c: char| !c.is_alphanumeric() && c != '_');
         let names: Vec<_> = words
             .filter(|word| word.starts_with("tickwheel_"))
