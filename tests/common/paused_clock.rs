@@ -42,14 +42,16 @@ pub(crate) fn move_the_clock_only(by: Duration) {
     let _ = pin!(tokio::time::advance(by)).poll(&mut Context::from_waker(Waker::noop()));
 }
 
-/// Leaves the runtime idle until a plain thread has slept for a moment.
+/// Leaves the runtime idle until a plain thread has slept for that long.
 ///
 /// A paused clock jumps to whatever is armed meanwhile. Where nothing is, it stands.
-pub(crate) async fn idle_for_a_moment() {
+pub(crate) async fn idle_for(time: Duration) {
     let (sender, receiver) = oneshot::channel();
-    thread::spawn(move || {
-        thread::sleep(Duration::from_millis(20));
+    let sleeping = thread::spawn(move || {
+        thread::sleep(time);
         sender.send(())
     });
     receiver.await.unwrap();
+    // Its memory is given back now, for tests that count it.
+    sleeping.join().unwrap().unwrap();
 }

@@ -11,13 +11,19 @@ use super::PATIENCE;
 /// Runs a test on a thread of its own, which is left behind if it hangs.
 #[track_caller]
 pub(crate) fn in_time<R: Send + 'static>(test: impl FnOnce() -> R + Send + 'static) -> R {
+    ended(test).expect("it hangs")
+}
+
+/// Like `in_time`, but returns `None` if the test hangs.
+pub(crate) fn ended<R: Send + 'static>(test: impl FnOnce() -> R + Send + 'static) -> Option<R> {
     let (sender, outcome) = mpsc::channel();
     let thread = thread::spawn(move || sender.send(test()).unwrap());
-    match outcome.recv_timeout(3 * PATIENCE) {
-        Ok(outcome) => outcome,
-        Err(mpsc::RecvTimeoutError::Timeout) => panic!("it hangs"),
-        Err(mpsc::RecvTimeoutError::Disconnected) => resume_unwind(thread.join().unwrap_err()),
+    let outcome = outcome.recv_timeout(3 * PATIENCE);
+    if matches!(outcome, Err(mpsc::RecvTimeoutError::Timeout)) {
+        return None;
     }
+    thread.join().unwrap_or_else(|panic| resume_unwind(panic));
+    outcome.ok()
 }
 
 /// Waits for the test's turn, which lasts until the guard is dropped.

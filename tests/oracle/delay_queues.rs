@@ -7,7 +7,6 @@
 //! value's, and no delay is beyond two years.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
 
@@ -19,6 +18,7 @@ use tokio::task::coop::unconstrained;
 use tokio_test::task;
 use tokio_util::time::delay_queue as peer;
 
+use crate::common::catch;
 use crate::paused::shrink;
 use crate::paused_clock::{paused, settle};
 use crate::same;
@@ -404,8 +404,7 @@ fn run_all(ops: &[Op]) -> Result<Spurious, String> {
         }
         Ok([both.poller.spurious, both.peers_poller.spurious])
     };
-    catch_unwind(AssertUnwindSafe(|| paused().block_on(run)))
-        .unwrap_or_else(|_| Err("a panic".to_owned()))
+    catch(|| paused().block_on(run)).unwrap_or_else(|(message, _)| Err(message))
 }
 
 pub(crate) fn run(seed: u64, count: usize) -> Result<Spurious, String> {

@@ -18,7 +18,6 @@ mod paused;
 #[path = "../common/paused_clock.rs"]
 mod paused_clock;
 
-use std::any::Any;
 use std::fmt::Debug;
 
 /// The seeds of a run: fixed ones, and one that no run had before.
@@ -34,13 +33,6 @@ fn same<T: PartialEq + Debug>(what: &str, told: T, expected: T) -> Result<(), St
         true => Ok(()),
         false => Err(format!("{what} answers {told:?}, not {expected:?}")),
     }
-}
-
-/// What a panic said.
-fn text_of(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().cloned();
-    let text = text.or_else(|| panic.downcast_ref::<&str>().map(|&text| text.to_owned()));
-    text.unwrap_or_default()
 }
 
 /// Runs so many programs, and one that no run had before. Returns what they were counted by.

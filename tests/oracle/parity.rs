@@ -14,7 +14,6 @@
 use std::cell::Cell;
 use std::future::Future;
 use std::mem::take;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex};
@@ -22,7 +21,7 @@ use std::task::{Context, Poll};
 
 use tickwheel::{Duration, Instant};
 
-use crate::common::waker_fn;
+use crate::common::{catch, waker_fn};
 use crate::idioms::{Idiom, Message, Tasks};
 use crate::paused::Gate;
 use crate::paused::program::{self, Op, duration};
@@ -226,8 +225,7 @@ interpreter!(on_tokio, tokio::time);
 interpreter!(on_tickwheel, tickwheel::time);
 
 fn trace(run: impl Future<Output = Vec<String>>) -> Vec<String> {
-    let outcome = catch_unwind(AssertUnwindSafe(|| paused().block_on(run)));
-    outcome.unwrap_or_else(|_| vec!["panic".to_owned()])
+    catch(|| paused().block_on(run)).unwrap_or_else(|(message, _)| vec![message])
 }
 
 /// How the two differ, if they do.

@@ -124,8 +124,10 @@ fn try_to<R>(at: u32, act: impl FnOnce() -> R) {
 }
 
 pub(crate) fn run(seed: u64) -> Result<(), String> {
-    on_paused_clock(format!("brittle values, seed {seed}"), values(seed))?;
-    on_paused_clock(format!("brittle keys, seed {seed}"), deadlines(seed))
+    on_paused_clock(format!("brittle values, seed {seed}"), move || values(seed))?;
+    on_paused_clock(format!("brittle keys, seed {seed}"), move || {
+        deadlines(seed)
+    })
 }
 
 async fn values(seed: u64) {

@@ -5,15 +5,16 @@ pub(crate) mod keys;
 pub(crate) mod wakers;
 
 use std::future::Future;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use crate::common::{catch, ended};
 use crate::paused_clock::paused;
-use crate::text_of;
 
 /// Runs a future on a paused clock, until it is ready or panics.
-fn on_paused_clock(what: String, future: impl Future<Output = ()>) -> Result<(), String> {
-    let attempt = || paused().block_on(tokio::task::unconstrained(future));
-    let outcome =
-        crate::paused::watch::over(what.clone(), || catch_unwind(AssertUnwindSafe(attempt)));
-    outcome.map_err(|panic| format!("{what}: {}", text_of(&*panic)))
+fn on_paused_clock<F: Future<Output = ()>>(
+    what: String,
+    make: impl FnOnce() -> F + Send + 'static,
+) -> Result<(), String> {
+    let attempt = move || paused().block_on(tokio::task::unconstrained(make()));
+    let outcome = ended(|| catch(attempt)).unwrap_or_else(|| panic!("this hangs: {what}"));
+    outcome.map_err(|(message, _)| format!("{what}: {message}"))
 }

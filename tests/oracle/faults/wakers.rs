@@ -120,7 +120,7 @@ impl Waiting {
 }
 
 pub(crate) fn run(seed: u64) -> Result<(), String> {
-    on_paused_clock(format!("faulty wakers, seed {seed}"), rounds(seed))
+    on_paused_clock(format!("faulty wakers, seed {seed}"), move || rounds(seed))
 }
 
 async fn rounds(seed: u64) {

@@ -10,7 +10,7 @@
 //! | `world` | what a program has made so far, how it does an operation, how time passes |
 //! | `sleepers`, `deadlines`, `delay_maps` | the models, each beside the real thing |
 //! | `clock`, `waiter` | time as the model counts it; wakers that count |
-//! | `shrink`, `watch`, `quiet` | cutting a failing program down; noticing one that hangs; panics that are expected |
+//! | `shrink` | cutting a failing program down |
 //!
 //! It takes nothing but the public surface.
 
@@ -18,21 +18,17 @@ mod clock;
 mod deadlines;
 mod delay_maps;
 pub(crate) mod program;
-mod quiet;
 mod shrink;
 mod sleepers;
 mod waiter;
-pub(crate) mod watch;
 mod world;
-
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub(crate) use program::{Call, Ending, Op, Program};
 pub(crate) use shrink::shrink;
 pub(crate) use sleepers::Gate;
 
+use crate::common::{catch, ended};
 use crate::paused_clock::paused;
-use crate::text_of;
 
 /// Makes a program from a seed and runs it. Returns how many timers have fired, or what failed and
 /// the shortest program that fails.
@@ -56,19 +52,20 @@ fn try_out(seed: u64, program: Program) -> Result<u64, String> {
 
 /// Runs a program once.
 pub(crate) fn replay(program: &Program) -> Result<u64, String> {
-    let attempt = || {
+    let tried = program.clone();
+    let attempt = move || {
         let runtime = paused();
-        let (fired, world, now) = runtime.block_on(world::run(program))?;
+        let (fired, world, now) = runtime.block_on(world::run(&tried))?;
         let handle = runtime.handle().clone();
         drop(runtime);
         // Its clock can still be read here, and stands.
         let _context = handle.enter();
-        if program.ending == Ending::WithItsRuntime && !world.is_void() {
+        if tried.ending == Ending::WithItsRuntime && !world.is_void() {
             let left = world.after_shutdown(now);
             left.map_err(|message| format!("{message} (after the runtime)"))?;
         }
         Ok(fired)
     };
-    let outcome = watch::over(program.clone(), || catch_unwind(AssertUnwindSafe(attempt)));
-    outcome.unwrap_or_else(|panic| Err(format!("panic: {}", text_of(&*panic))))
+    let outcome = ended(|| catch(attempt)).unwrap_or_else(|| panic!("this hangs: {program:?}"));
+    outcome.unwrap_or_else(|(message, _)| Err(message))
 }

@@ -11,8 +11,8 @@ use tickwheel::{Duration, Instant, Interval, MissedTickBehavior, Sleep, Timeout,
 
 use super::clock::{At, Clock, FAR, MS, Ticks, after, line_from, line_until};
 use super::program::{Op, duration};
-use super::quiet;
 use super::waiter::{Expected, Waiter};
+use crate::common::catch;
 use crate::same;
 
 /// What a moment allows: the time, and the line of the grid up to which the driver has surely
@@ -451,7 +451,7 @@ impl Sleeper {
             (polled, waiter.forget_wakes(0) > 0)
         };
         // A first poll may find the end only as it arms, and wakes the task then.
-        let polled = quiet::catch(|| match poll() {
+        let polled = catch(|| match poll() {
             (Poll::Pending, true) => poll().0,
             (polled, _) => polled,
         });
@@ -462,10 +462,8 @@ impl Sleeper {
             Err(_) if is_open || self.model.has_elapsed => {
                 Err("panics, though it is ready".to_owned())
             }
-            Err(panic) => match panic.downcast_ref::<&str>() {
-                Some(text) if text.contains("shut") => Ok(()),
-                text => Err(format!("panics, and tells {text:?}")),
-            },
+            Err((message, _)) if message.contains("shut") => Ok(()),
+            Err((message, _)) => Err(message),
         }
     }
 

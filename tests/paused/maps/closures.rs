@@ -3,7 +3,6 @@
 
 use std::cell::Cell;
 use std::hash::{Hash, Hasher};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Waker};
 use std::thread;
@@ -11,7 +10,7 @@ use std::thread;
 use futures::StreamExt;
 use tickwheel::{DeadlineMap, DelayMap, Instant, Timer};
 
-use crate::common::{HOUR, MS, current_thread, in_time};
+use crate::common::{HOUR, MS, catch, current_thread, in_time};
 
 /// A map of each kind, with the key 1 in it.
 fn with_both(act: impl FnOnce(&DeadlineMap<u32>, &DelayMap<u32, u32>)) {
@@ -26,12 +25,7 @@ fn with_both(act: impl FnOnce(&DeadlineMap<u32>, &DelayMap<u32, u32>)) {
 
 /// Whether a call panics and says that it is one from a closure.
 fn is_refused<R>(call: impl FnOnce() -> R) -> bool {
-    let Err(panic) = catch_unwind(AssertUnwindSafe(call)) else {
-        return false;
-    };
-    let text = panic.downcast_ref::<String>().map(String::as_str);
-    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
-    text.unwrap().contains("from a closure")
+    catch(call).is_err_and(|(message, _)| message.contains("from a closure"))
 }
 
 #[cfg_attr(not(debug_assertions), ignore = "only debug builds look")]

@@ -12,9 +12,8 @@ use futures::{Stream, StreamExt};
 use tickwheel::{DelayQueue, Duration, Instant};
 use tokio_test::{assert_pending, assert_ready, task};
 
-use crate::common::{HOUR, MS, SECOND, current_thread, multi_thread, poll_once};
+use crate::common::{HOUR, MS, SECOND, current_thread, multi_thread, panic_of, poll_once};
 use crate::paused_clock::paused;
-use crate::timer::panic_of;
 
 macro_rules! shapes {
     ($name:ident, $($time:ident)::+) => {

@@ -9,9 +9,7 @@ use tickwheel::future::FutureExt;
 use tickwheel::{Duration, Instant, Timer, interval, sleep, timeout, wall_clock};
 use tokio::runtime;
 
-use crate::common::{HOUR, MS, current_thread};
-
-use super::panic_of;
+use crate::common::{HOUR, MS, current_thread, panic_of};
 
 /// Asserts that an expression panics on its own line, with a message that holds a text.
 macro_rules! assert_panics_here {

@@ -6,11 +6,9 @@ mod runtimes;
 mod snapshot;
 mod warning;
 
-use std::cell::RefCell;
 use std::future::{Future, Ready, poll_fn, ready};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, Once};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
 use futures::StreamExt;
@@ -21,35 +19,6 @@ use tokio_test::{assert_pending, task};
 
 use crate::common::{HOUR, MS, arm, current_thread, poll_with};
 use crate::paused_clock::{move_the_clock_only, settle};
-
-thread_local! {
-    /// Message and place of the last panic, while this thread asks for them.
-    static CAPTURED: RefCell<Option<(String, String)>> = const { RefCell::new(None) };
-}
-
-/// Runs `misuse` and gives the message and the place of its panic.
-pub(crate) fn panic_of<R>(misuse: impl FnOnce() -> R) -> (String, String) {
-    static HOOK: Once = Once::new();
-    HOOK.call_once(|| {
-        let default = std::panic::take_hook();
-        std::panic::set_hook(Box::new(move |info| {
-            if CAPTURED.with_borrow(Option::is_none) {
-                return default(info);
-            }
-            let message = info.to_string();
-            let place = info
-                .location()
-                .map(|at| format!("{}:{}", at.file(), at.line()))
-                .unwrap_or_default();
-            CAPTURED.set(Some((message, place)));
-        }));
-    });
-    CAPTURED.set(Some(Default::default()));
-    let outcome = catch_unwind(AssertUnwindSafe(misuse));
-    let captured = CAPTURED.take().unwrap_or_default();
-    assert!(outcome.is_err(), "it should have panicked");
-    captured
-}
 
 #[tokio::test(start_paused = true)]
 async fn metrics_count_what_is_armed_fired_and_disarmed() {

@@ -10,9 +10,7 @@ use super::World;
 impl World {
     /// To be called when the runtime is gone, with the time at which it went.
     pub(in super::super) fn after_shutdown(mut self, now: Now) -> Result<(), String> {
-        // A panic for each would fill the output.
-        const SLEEPERS: usize = 3;
-        for sleeper in self.sleepers.iter_mut().take(SLEEPERS) {
+        for sleeper in &mut self.sleepers {
             sleeper.after_shutdown(now)?;
         }
         for timed in &mut self.deadlines {

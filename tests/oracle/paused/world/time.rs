@@ -1,14 +1,11 @@
 //! How time passes in a program, and how a program ends.
 
-use std::thread;
-
 use tickwheel::Duration;
-use tokio::sync::oneshot;
 
 use super::super::clock::{At, MS, line_from, line_until};
 use super::super::program::{Ending, Op, duration};
 use super::World;
-use crate::paused_clock::move_the_clock_only;
+use crate::paused_clock::{idle_for, move_the_clock_only};
 use crate::same;
 
 /// A program whose moment of real time took longer than this says nothing.
@@ -87,14 +84,7 @@ impl World {
         }
         let last = armed.iter().map(|&(line, _)| line).max();
         let last = last.unwrap_or(0).max(line_until(now.at));
-        let (sender, receiver) = oneshot::channel();
-        let sleeping = thread::spawn(move || {
-            thread::sleep(Duration::from_millis(1));
-            let _ = sender.send(());
-        });
-        let _ = receiver.await;
-        // Its memory is given back now, for programs that count it.
-        let _ = sleeping.join();
+        idle_for(Duration::from_millis(1)).await;
         self.unseen = 0;
         let after = self.clock.now();
         if line_until(after) > last {
