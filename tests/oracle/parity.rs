@@ -23,9 +23,9 @@ use tickwheel::{Duration, Instant};
 
 use crate::common::{catch, waker_fn};
 use crate::idioms::{Idiom, Message, Tasks};
-use crate::paused::Gate;
 use crate::paused::program::{self, Op, duration};
 use crate::paused::shrink;
+use crate::paused::{Gate, gate};
 use crate::paused_clock::paused;
 
 /// What both clocks tell: nanoseconds from the start, negative before it.
@@ -129,11 +129,11 @@ macro_rules! interpreter {
                         Made::Sleep(Box::pin(time::sleep_until(from_now(at))))
                     }
                     Op::Timeout(_, after) => {
-                        let (gate, is_open) = Gate::new();
+                        let (gate, is_open) = gate();
                         Made::Timeout(Box::pin(time::timeout(duration(after), gate)), is_open)
                     }
                     Op::TimeoutAt(_, at) => {
-                        let (gate, is_open) = Gate::new();
+                        let (gate, is_open) = gate();
                         Made::Timeout(Box::pin(time::timeout_at(from_now(at), gate)), is_open)
                     }
                     Op::Interval(_, at, period, behavior) => {

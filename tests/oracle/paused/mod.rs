@@ -25,7 +25,7 @@ mod world;
 
 pub(crate) use program::{Call, Ending, Op, Program};
 pub(crate) use shrink::shrink;
-pub(crate) use sleepers::Gate;
+pub(crate) use sleepers::{Gate, gate};
 
 use crate::common::{catch, ended};
 use crate::paused_clock::paused;

@@ -40,24 +40,26 @@ pub(crate) enum Op {
     SleepUntil(TimerNumber, Offset),
     Timeout(TimerNumber, Micros),
     TimeoutAt(TimerNumber, Offset),
-    /// Its first tick, its period, and what it does about missed ones.
-    Interval(TimerNumber, Offset, Micros, u8),
     /// Its deadline, and within it timeouts on another timer, each for so long.
     Scope(TimerNumber, Offset, TimerNumber, Micros),
     /// So many sleeps, polled, due after so long and at random within a spread.
     Burst(TimerNumber, Count, Micros, Micros, Seed),
-    /// The tasks of an idiom by its number, and when their sleep is due.
-    Tasks(u8, Offset),
     Poll(Nth, WakerNumber),
     PollAll(WakerNumber),
     PollSpent(Nth),
     Finish(Nth),
     SleepResetAt(Nth, Offset),
     SleepResetAfter(Nth, Micros),
-    IntervalReset(Nth),
-    IntervalResetImmediately(Nth),
     DropSleeper(Nth),
     DropSleepers(Count),
+
+    // For the comparison with tokio. Other programs pass over them.
+    /// Its first tick, its period, and what it does about missed ones.
+    Interval(TimerNumber, Offset, Micros, u8),
+    IntervalReset(Nth),
+    IntervalResetImmediately(Nth),
+    /// The tasks of an idiom by its number, and when their sleep is due.
+    Tasks(u8, Offset),
 
     // Deadlines, with and without a key.
     Deadline(TimerNumber, Micros),

@@ -1,15 +1,17 @@
-//! The model of `Sleep`, `Timeout`, `Interval` and `scope`, each beside the real one.
+//! The model of `Sleep`, `Timeout` and `scope`, each beside the real one. An `Interval` is a sleep
+//! that is reset at each tick: `parity` compares it with tokio's.
 
 use std::cell::Cell;
-use std::future::{Future, pending};
+use std::future::{Future, pending, poll_fn};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
+use futures::future::{FutureExt, LocalBoxFuture};
 use tickwheel::error::Elapsed;
-use tickwheel::{Duration, Instant, Interval, MissedTickBehavior, Sleep, Timeout, Timer};
+use tickwheel::{Duration, Instant, Sleep, Timeout, Timer};
 
-use super::clock::{At, Clock, FAR, MS, Ticks, after, line_from, line_until};
+use super::clock::{At, Clock, FAR, Ticks, after, line_from, line_until};
 use super::program::{Op, duration};
 use super::waiter::{Expected, Waiter};
 use crate::common::catch;
@@ -117,25 +119,17 @@ impl Model {
     }
 }
 
-/// The inner future of a timeout, which is ready when the program says so.
-pub(crate) struct Gate(Rc<Cell<bool>>);
+/// The inner future of a timeout. It is ready when the program says so, and wakes no task.
+pub(crate) type Gate = LocalBoxFuture<'static, ()>;
 
-impl Gate {
-    pub(crate) fn new() -> (Gate, Rc<Cell<bool>>) {
-        let is_open = Rc::new(Cell::new(false));
-        (Gate(is_open.clone()), is_open)
-    }
-}
-
-impl Future for Gate {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        match self.0.get() {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
-        }
-    }
+pub(crate) fn gate() -> (Gate, Rc<Cell<bool>>) {
+    let is_open = Rc::new(Cell::new(false));
+    let seen = is_open.clone();
+    let poll = move |_: &mut Context<'_>| match seen.get() {
+        true => Poll::Ready(()),
+        false => Poll::Pending,
+    };
+    (poll_fn(poll).boxed_local(), is_open)
 }
 
 /// What the code within a scope does, as seen from outside.
@@ -149,20 +143,15 @@ struct Within {
 
 enum Real {
     Sleep(Sleep),
-    Timeout(Pin<Box<Timeout<Gate>>>, Rc<Cell<bool>>),
-    Interval(Interval),
-    Scope(
-        Pin<Box<dyn Future<Output = Result<(), Elapsed>>>>,
-        Rc<Within>,
-    ),
+    Timeout(Timeout<Gate>, Rc<Cell<bool>>),
+    Scope(LocalBoxFuture<'static, Result<(), Elapsed>>, Rc<Within>),
 }
 
 impl Real {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match self {
             Real::Sleep(sleep) => Pin::new(sleep).poll(cx),
-            Real::Timeout(timeout, _) => timeout.as_mut().poll(cx).map(drop),
-            Real::Interval(interval) => interval.poll_tick(cx).map(drop),
+            Real::Timeout(timeout, _) => Pin::new(timeout).poll(cx).map(drop),
             Real::Scope(scope, _) => scope.as_mut().poll(cx).map(drop),
         }
     }
@@ -210,24 +199,14 @@ impl On<'_> {
                 (Real::Sleep(self.timer.sleep_until(deadline)), due)
             }
             Op::Timeout(_, micros) => {
-                let (duration, (gate, is_open)) = (duration(micros), Gate::new());
-                let timeout = Box::pin(self.timer.timeout(duration, gate));
+                let (duration, (gate, is_open)) = (duration(micros), gate());
+                let timeout = self.timer.timeout(duration, gate);
                 (Real::Timeout(timeout, is_open), after(now.at, duration))
             }
             Op::TimeoutAt(_, from_now) => {
-                let ((due, deadline), (gate, is_open)) = (from(from_now), Gate::new());
-                let timeout = Box::pin(self.timer.timeout_at(deadline, gate));
+                let ((due, deadline), (gate, is_open)) = (from(from_now), gate());
+                let timeout = self.timer.timeout_at(deadline, gate);
                 (Real::Timeout(timeout, is_open), due)
-            }
-            Op::Interval(_, from_now, period, behavior) => {
-                let (start, first) = from(from_now);
-                let mut interval = self.timer.interval_at(first, duration(period));
-                interval.set_missed_tick_behavior(match behavior {
-                    0 => MissedTickBehavior::Burst,
-                    1 => MissedTickBehavior::Delay,
-                    _ => MissedTickBehavior::Skip,
-                });
-                (Real::Interval(interval), start)
             }
             _ => return None,
         };
@@ -275,28 +254,24 @@ impl On<'_> {
 
 impl Sleeper {
     /// Returns whether it is over.
-    pub(crate) fn poll(&mut self, which: usize, now: Now, clock: Clock) -> Result<bool, String> {
+    pub(crate) fn poll(&mut self, which: usize, now: Now) -> Result<bool, String> {
         if let Real::Scope(..) = self.real {
             return self.poll_scope(which, now);
         }
         let (must, may) = self.model.ready(now);
         let is_open = matches!(&self.real, Real::Timeout(_, is_open) if is_open.get());
         let due = self.model.due;
-        let told = Cell::new(None);
+        let mut told = None;
         let real = &mut self.real;
         let polled = self.waiter.poll(which, |cx| match real {
-            Real::Timeout(timeout, _) => timeout.as_mut().poll(cx).map(|output| {
-                told.set(Some(Ok(output.is_ok())));
-            }),
-            Real::Interval(interval) => interval.poll_tick(cx).map(|tick| {
-                told.set(Some(Err(clock.at(tick))));
-            }),
+            Real::Timeout(timeout, _) => {
+                let polled = Pin::new(timeout).poll(cx);
+                polled.map(|output| told = Some(output.is_ok()))
+            }
             _ => real.poll(cx),
         });
         match (polled.is_ready(), is_open) {
-            (true, true) if told.get() == Some(Ok(true)) => {
-                return Ok(true);
-            }
+            (true, true) if told == Some(true) => return Ok(true),
             (true, true) => return Err("the deadline won over what is ready".to_owned()),
             (false, true) => return Err("pending, though the inner future is ready".to_owned()),
             (true, false) if !may => {
@@ -305,7 +280,7 @@ impl Sleeper {
             (false, false) if must => return Err("pending, though it is due".to_owned()),
             _ => {}
         }
-        if told.get() == Some(Ok(true)) {
+        if told == Some(true) {
             return Err("a timeout tells an output that there is not".to_owned());
         }
         self.model.polled(polled.is_ready());
@@ -314,13 +289,6 @@ impl Sleeper {
         }
         if polled.is_pending() {
             self.model.has_fired = false;
-        }
-        if let Real::Interval(interval) = &self.real {
-            if polled.is_ready() {
-                same("a tick", told.get(), Some(Err(due)))?;
-                let next = after_tick(interval, due, now.at);
-                self.model.set(next, Now { at: 0, ..now });
-            }
         }
         Ok(false)
     }
@@ -372,21 +340,17 @@ impl Sleeper {
     }
 
     pub(crate) fn reset_at(&mut self, (due, deadline): (At, Instant), now: Now) {
-        match &mut self.real {
-            Real::Sleep(sleep) => sleep.reset_at(deadline),
-            Real::Interval(interval) => interval.reset_at(deadline),
-            Real::Timeout(..) | Real::Scope(..) => return,
+        if let Real::Sleep(sleep) = &mut self.real {
+            sleep.reset_at(deadline);
+            self.set(due, now);
         }
-        self.set(due, now);
     }
 
     pub(crate) fn reset_after(&mut self, duration: Duration, now: Now) {
-        match &mut self.real {
-            Real::Sleep(sleep) => sleep.reset_after(duration),
-            Real::Interval(interval) => interval.reset_after(duration),
-            Real::Timeout(..) | Real::Scope(..) => return,
+        if let Real::Sleep(sleep) = &mut self.real {
+            sleep.reset_after(duration);
+            self.set(after(now.at, duration), now);
         }
-        self.set(after(now.at, duration), now);
     }
 
     fn set(&mut self, due: At, now: Now) {
@@ -394,21 +358,6 @@ impl Sleeper {
             self.waiter.register(which);
         }
         self.model.set(due, now);
-    }
-
-    pub(crate) fn reset_interval(&mut self, at_once: bool, now: Now) {
-        let Real::Interval(interval) = &mut self.real else {
-            return;
-        };
-        let wait = match at_once {
-            true => Duration::ZERO,
-            false => interval.period(),
-        };
-        match at_once {
-            true => interval.reset_immediately(),
-            false => interval.reset(),
-        }
-        self.model.set(after(now.at, wait), now);
     }
 
     /// What can be asked at any time.
@@ -483,18 +432,5 @@ impl Sleeper {
         // A timeout within may be on a timer whose tick is longer, of 100 ms at most.
         let last = self.model.ticks.fires(self.model.due) + 100 * within.1 as u64;
         (own.1 + within.1 > 0).then_some((last, self.model.due))
-    }
-}
-
-/// The next tick of an interval after one that came at `now`.
-fn after_tick(interval: &Interval, tick: At, now: At) -> At {
-    let period = after(0, interval.period());
-    if now - tick <= 5 * MS {
-        return tick.saturating_add(period).min(FAR);
-    }
-    match interval.missed_tick_behavior() {
-        MissedTickBehavior::Burst => tick.saturating_add(period).min(FAR),
-        MissedTickBehavior::Delay => now.saturating_add(period).min(FAR),
-        MissedTickBehavior::Skip => (now.saturating_add(period) - (now - tick) % period).min(FAR),
     }
 }

@@ -157,8 +157,7 @@ impl World {
             Op::Sleep(timer, ..)
             | Op::SleepUntil(timer, ..)
             | Op::Timeout(timer, ..)
-            | Op::TimeoutAt(timer, ..)
-            | Op::Interval(timer, ..) => self.on(timer).and_then(|on| on.make(op, now)),
+            | Op::TimeoutAt(timer, ..) => self.on(timer).and_then(|on| on.make(op, now)),
             Op::Scope(timer, from_now, inner, after) => {
                 let each = duration(after.max(1_000));
                 let due = self.clock.from(now.at, from_now);
@@ -173,7 +172,7 @@ impl World {
                     let Some(mut sleeper) = self.on(timer).and_then(|on| on.make(&one, now)) else {
                         break;
                     };
-                    sleeper.poll(usize::from(number % 2), now, self.clock)?;
+                    sleeper.poll(usize::from(number % 2), now)?;
                     self.sleepers.push(sleeper);
                 }
                 None
@@ -215,8 +214,6 @@ impl World {
             Op::SleepResetAfter(nth, after) => {
                 self.sleepers[of(nth)].reset_after(duration(after), now);
             }
-            Op::IntervalReset(nth) => self.sleepers[of(nth)].reset_interval(false, now),
-            Op::IntervalResetImmediately(nth) => self.sleepers[of(nth)].reset_interval(true, now),
             Op::DropSleeper(nth) => drop(self.sleepers.swap_remove(of(nth))),
             Op::DropSleepers(some) => {
                 self.sleepers.truncate(count.saturating_sub(some.into()));
@@ -228,7 +225,7 @@ impl World {
 
     fn poll_sleeper(&mut self, number: usize, waker: usize) -> Result<(), String> {
         let now = self.now();
-        if self.sleepers[number].poll(waker, now, self.clock)? {
+        if self.sleepers[number].poll(waker, now)? {
             drop(self.sleepers.swap_remove(number));
         }
         Ok(())
