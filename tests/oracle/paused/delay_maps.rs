@@ -87,6 +87,8 @@ pub(crate) struct Delayed {
     next_value: u64,
     /// Whether its stream was ever polled, and so may have a timer.
     was_polled: bool,
+    inserted: u64,
+    expired: u64,
 }
 
 impl Delayed {
@@ -110,6 +112,8 @@ impl Delayed {
             has_ended: false,
             next_value: 0,
             was_polled: false,
+            inserted: 0,
+            expired: 0,
         }
     }
 
@@ -294,6 +298,7 @@ impl Delayed {
         } else if self.is_full_for(key) {
             Err(InsertIfAbsentError::AtCapacity(back))
         } else {
+            self.inserted += 1;
             Ok(self.set(key, self.next_value, ends, now))
         };
         same("an insert", told, expected)
@@ -328,6 +333,7 @@ impl Delayed {
             None if self.is_full_for(key) => Err(InsertError::AtCapacity(key)),
             None => {
                 let value = self.next_value + CHANGE;
+                self.inserted += 1;
                 Ok((value, self.set(key, value, (deadline, FAR), now)))
             }
         };
@@ -414,6 +420,7 @@ impl Delayed {
         let Some(item) = self.remove(expired.key) else {
             return Err(format!("{} came out, and was not there", expired.key));
         };
+        self.expired += 1;
         let told = (expired.value, self.clock.at(expired.deadline));
         same("what came out", told, (item.value, item.deadline))?;
         if item.due > now.at {
@@ -529,6 +536,9 @@ impl Delayed {
         let (item, is_in) = (self.pending(key, now), self.items.contains_key(&key));
         same("len", map.len(), self.items.len())?;
         same("is_empty", map.is_empty(), self.items.is_empty())?;
+        let told = map.metrics();
+        let counts = (self.items.len(), self.inserted, self.expired);
+        same("metrics", (told.len, told.inserted, told.expired), counts)?;
         same("contains_key", map.contains_key(&key), is_in)?;
         let told = map.update(&key, |value| *value);
         same("a look", told, item.map(|item| item.value))?;

@@ -175,8 +175,9 @@ pub(crate) fn random(seed: u64, most: usize) -> Program {
     let mut random = Rng::with_seed(seed);
     let timers = (0..random.u8(1..=3))
         .map(|_| {
-            let tick = random.choice([1_000, 1_000, 1_000, 10_000, 100_000]);
-            let shards = random.choice([1, 1, 4]);
+            let odd = random.u64(1_000..20_000);
+            let tick = random.choice([1_000, 1_000, 1_000, 10_000, 100_000, odd]);
+            let shards = random.choice([1, 1, 4, 3]);
             (tick.unwrap(), shards.unwrap())
         })
         .collect();

@@ -172,31 +172,6 @@ fn wait<T>(stream: &mut Expirations<u32, T>, waker: &Waker) {
     assert!(polled.is_pending());
 }
 
-#[tokio::test(start_paused = true)]
-async fn the_waiters_waker_is_cloned_woken_and_dropped_under_no_lock() {
-    struct Drains(DelayMap<u32, ()>);
-    impl Drop for Drains {
-        fn drop(&mut self) {
-            self.0.drain();
-        }
-    }
-    let (map, mut expired) = DelayMap::new(&Timer::current());
-    for _ in 0..3 {
-        let used = Drains(map.clone());
-        let meddling = waker_fn(move || {
-            let Drains(map) = &used;
-            map.insert(7, (), HOUR).unwrap();
-            map.remove(&7);
-        });
-        wait(&mut expired, &meddling);
-        drop(meddling);
-        map.insert(1, (), HOUR).unwrap();
-        map.expire_all();
-        map.drain();
-    }
-    drop(map.close());
-}
-
 /// It holds the last handle of the map. The timer of the stream has fired, and holds no waker.
 #[tokio::test(start_paused = true)]
 async fn the_waker_of_a_former_task_is_dropped_under_no_lock() {
@@ -243,29 +218,6 @@ async fn expire_all_misses_no_value_that_moves_meanwhile() {
     assert_eq!(map.len(), 5_000);
     let came = std::iter::from_fn(|| expired.try_recv().ok());
     assert_eq!(came.count(), 5_000);
-}
-
-#[tokio::test(start_paused = true)]
-async fn metrics_count_what_was_put_in_and_what_expired() {
-    let (map, mut stream) = DelayMap::with_limit(&Timer::current(), 100);
-    let counts = |map: &DelayMap<u32, u32>| {
-        let metrics = map.metrics();
-        (metrics.len, metrics.inserted, metrics.expired)
-    };
-    assert_eq!(counts(&map), (0, 0, 0));
-    for key in 0..100 {
-        map.insert(key, 0, MS).unwrap();
-    }
-    assert!(map.insert(100, 0, MS).is_err(), "it is full");
-    assert!(map.insert_if_absent(1, 0, MS).is_err());
-    assert!(map.reset(&2, MS) && map.insert(1, 1, MS).is_ok() && map.remove(&1).is_some());
-    assert_eq!(counts(&map), (99, 101, 0));
-    assert!(stream.recv().await.is_some() && stream.try_recv().is_ok());
-    let mut values = Vec::new();
-    assert_eq!(stream.recv_many(&mut values, 90).await, 90);
-    assert_eq!(counts(&map), (7, 101, 92));
-    assert_eq!(map.drain().len(), 7);
-    assert_eq!(counts(&map), (0, 101, 92));
 }
 
 /// A hasher whose clone may panic.

@@ -1,7 +1,6 @@
 //! Under the paused clock: nanoseconds, centuries, and what is so before the driver comes round.
 
-use std::future::{pending, poll_fn};
-use std::task::Poll;
+use std::future::pending;
 use std::thread;
 
 use tokio::task::{JoinSet, consume_budget, yield_now};
@@ -129,24 +128,6 @@ same_as_tokio! {
             }
         }
         trace
-    }
-}
-
-same_as_tokio! {
-    async fn ready_polls_use_up_the_tasks_budget(_seed in 0..1) -> Vec<usize> in paused {
-        let polls = tokio::spawn(async {
-            let mut nap = Box::pin(time::sleep(MS));
-            nap.as_mut().await;
-            yield_now().await;
-            let count = |cx: &mut std::task::Context<'_>| {
-                (0..10_000).take_while(|_| nap.as_mut().poll(cx).is_ready()).count()
-            };
-            let mut count = Some(count);
-            poll_fn(move |cx| Poll::Ready(count.take().unwrap()(cx))).await
-        });
-        let polls = polls.await.unwrap();
-        assert!(polls < 1_000);
-        vec![polls]
     }
 }
 

@@ -1,4 +1,5 @@
-//! What a timer tells of itself in numbers: each at zero, and after each event that counts.
+//! What a timer tells of itself in numbers, each at zero and after each event that counts; and what
+//! a snapshot shows.
 
 use std::task::Waker;
 use std::thread;
@@ -126,17 +127,6 @@ async fn each_insert_that_is_refused_counts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_values_of_a_map_have_one_timer_while_a_stream_waits() {
-    let timer = Timer::builder().build().unwrap();
-    let (map, mut stream) = DelayMap::new(&timer);
-    assert!((0..100).all(|key| map.insert(key, key, HOUR).is_ok()));
-    assert_eq!((map.len(), timer.metrics().pending), (100, 0));
-    let mut waiting = task::spawn(stream.recv());
-    assert_pending!(waiting.poll());
-    assert_eq!((map.len(), timer.metrics().pending), (100, 1));
-}
-
-#[tokio::test(start_paused = true)]
 async fn each_waker_that_panics_counts() {
     /// Panics too, when it is dropped.
     struct Payload;
@@ -186,4 +176,31 @@ async fn a_sleep_that_is_reset_to_the_past_has_fired() {
     sleep.await;
     let metrics = timer.metrics();
     assert_eq!((metrics.fired, metrics.disarmed), (1, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_snapshot_shows_what_every_level_holds() {
+    let timer = Timer::builder().tick(10 * MS).shards(1).build().unwrap();
+    let empty = timer.snapshot();
+    assert_eq!(empty.pending(), 0);
+    assert_eq!(empty.to_string().lines().count(), 2, "no row");
+    let deadlines: Vec<_> = [1, 1, 5, 200, 600_000]
+        .map(|ticks| timer.deadline(ticks * 10 * MS))
+        .into();
+    let full = timer.snapshot();
+    assert_eq!(full.pending(), 5);
+    assert_eq!(
+        full.to_string(),
+        "\
+timers 5, late 0, shards 1, tick 0 of 10ms
+level 0: 3 timers in 2 of 128 slots of 10ms, at most 2 in a slot
+  .2...1
+level 1: 1 timers in 1 of 128 slots of 640ms, at most 1 in a slot
+  ...1
+level 2: 0 timers in 0 of 128 slots of 40.96s, at most 0 in a slot
+level 3: 1 timers in 1 of 128 slots of 2621.44s, at most 1 in a slot
+  ..1"
+    );
+    drop(deadlines);
+    assert_eq!(timer.snapshot(), empty);
 }

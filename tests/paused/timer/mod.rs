@@ -3,17 +3,18 @@
 mod build;
 mod metrics;
 mod runtimes;
-mod snapshot;
 mod warning;
 
-use std::future::{Future, Ready, poll_fn, ready};
-use std::pin::Pin;
+use std::future::{Ready, poll_fn, ready};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
-use futures::StreamExt;
-use tickwheel::error::{BuildError, Cancelled, Elapsed};
-use tickwheel::{Deadline, DelayMap, DelayQueue, Duration, Instant, Sleep, Timer};
+use futures::{FutureExt, StreamExt};
+use tickwheel::error::{BuildError, Cancelled, Elapsed, InsertError, InsertIfAbsentError};
+use tickwheel::{
+    Deadline, DeadlineMap, DelayMap, DelayQueue, Duration, Expirations, Instant, KeyedDeadline,
+    Sleep, Timer,
+};
 use tokio::task::yield_now;
 use tokio_test::{assert_pending, task};
 
@@ -54,28 +55,6 @@ async fn metrics_count_what_is_armed_fired_and_disarmed() {
     assert_eq!(told(), (0, 50, 51));
 }
 
-/// The oracle's timers have round numbers.
-#[tokio::test(start_paused = true)]
-async fn any_tick_keeps_time_with_any_shards() {
-    let mut random = fastrand::Rng::with_seed(0);
-    for _ in 0..200 {
-        let tick = Duration::from_nanos(random.u64(1_000_000..20_000_000));
-        let timer = Timer::builder()
-            .tick(tick)
-            .shards(random.choice([1, 2, 3, 8, 1_024]).unwrap())
-            .build()
-            .unwrap();
-        for _ in 0..20 {
-            tokio::time::advance(Duration::from_nanos(random.u64(..5_000_000))).await;
-            let duration = Duration::from_nanos(random.u64(..200_000_000));
-            let start = Instant::now();
-            timer.sleep(duration).await;
-            let late = start.elapsed().checked_sub(duration).expect("early");
-            assert!(late <= tick + 2 * MS, "late by {late:?}");
-        }
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_hundred_years_of_uptime_change_nothing() {
     let year = 365 * 24 * HOUR;
@@ -103,6 +82,9 @@ fn public_types_are_send_and_sync_unpin_and_debug() {
     is_all::<(tickwheel::Timeout<Ready<()>>, tickwheel::Scope<Ready<()>>)>();
     is_all::<(tickwheel::ResetHandle, Elapsed, Cancelled)>();
     is_all::<(tickwheel::wheel::Wheel<u8>, tickwheel::wheel::Key)>();
+    is_all::<(DelayMap<u8, u8>, Expirations<u8, u8>)>();
+    is_all::<(DeadlineMap<u8>, KeyedDeadline<u8>)>();
+    is_all::<(InsertError<u8>, InsertIfAbsentError<u8>)>();
     let runtime = current_thread();
     let timer = Timer::builder().build_on(runtime.handle()).unwrap();
     let deadline = timer.deadline(MS);
@@ -117,17 +99,20 @@ type IsReady<'a> = Box<dyn FnMut(&mut Context<'_>) -> bool + 'a>;
 #[tokio::test(start_paused = true)]
 async fn a_task_for_which_all_is_ready_lets_others_run() {
     let timer = Timer::current();
-    let mut deadline = timer.deadline(Duration::ZERO);
+    let (mut nap, mut deadline) = (timer.sleep(MS), timer.deadline(Duration::ZERO));
     let (map, mut values) = DelayMap::new(&timer);
     let mut queue = DelayQueue::new();
     for value in 0..1_000 {
         assert_eq!(map.insert(value, (), Duration::ZERO), Ok(None));
         queue.insert(value, Duration::ZERO);
     }
-    tokio::time::sleep(MS).await;
-    let mut polls: [IsReady<'_>; 3] = [
+    let mut beat = timer.interval(MS);
+    tokio::time::sleep(1_000 * MS).await;
+    let mut polls: [IsReady<'_>; 5] = [
+        Box::new(|cx| nap.poll_unpin(cx).is_ready()),
+        Box::new(|cx| beat.poll_tick(cx).is_ready()),
         Box::new(|cx| {
-            let is_ready = Pin::new(&mut deadline).poll(cx).is_ready();
+            let is_ready = deadline.poll_unpin(cx).is_ready();
             deadline.restart();
             is_ready
         }),

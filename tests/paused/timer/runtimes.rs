@@ -11,7 +11,6 @@ use tickwheel::error::InsertError;
 use tickwheel::{DelayMap, Duration, Instant, Timer, sleep};
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::oneshot;
-use tokio::task::spawn_blocking;
 use tokio_test::{assert_pending, assert_ready, task};
 
 use crate::common::{HOUR, MS, PATIENCE, current_thread, multi_thread, tells_workers};
@@ -234,16 +233,6 @@ fn a_stream_is_not_early_by_the_clock_of_its_caller() {
         assert_eq!(due.recv().await.unwrap().key, "sooner");
         assert_eq!(start.elapsed(), 10 * MS);
     });
-}
-
-#[tokio::test(start_paused = true)]
-async fn blocking_work_holds_the_paused_clock_off() {
-    let deadline = Timer::builder().build().unwrap().deadline(HOUR);
-    let start = Instant::now();
-    spawn_blocking(|| thread::sleep(20 * MS)).await.unwrap();
-    assert_eq!(start.elapsed(), Duration::ZERO);
-    deadline.await.unwrap();
-    assert_eq!(start.elapsed(), HOUR);
 }
 
 /// The driver never comes to the tick of that deadline.
