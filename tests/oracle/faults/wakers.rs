@@ -2,7 +2,7 @@
 
 use std::future::{Future, pending};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Wake, Waker};
 
@@ -12,7 +12,7 @@ use tickwheel::{Deadline, DeadlineMap, DelayMap, Expirations, Instant, ResetHand
 
 use super::on_paused_clock;
 use crate::common::{MS, poll_with};
-use crate::paused_clock::settle;
+use crate::paused_clock::{move_the_clock_only, settle};
 
 /// What the wakers use while they are woken.
 struct Ground {
@@ -23,6 +23,8 @@ struct Ground {
     /// Armed sleeps and deadlines that a waker may drop.
     droppable: Mutex<(Vec<Sleep>, Vec<Deadline>)>,
     random: Mutex<Rng>,
+    /// How often a waker has panicked on purpose.
+    panics: AtomicU64,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -40,7 +42,8 @@ impl Ground {
             let handles = lock(&self.handles);
             handles.get(self.number(handles.len())).cloned()
         };
-        match (self.number(12), handle) {
+        let key = self.number(200) as u32;
+        match (self.number(18), handle) {
             (0, _) => {
                 let mut sleep = self.timer.sleep(self.number(5) as u32 * MS);
                 let _ = poll_with(&mut sleep, waker);
@@ -60,6 +63,13 @@ impl Ground {
             (8, Some(handle)) => _ = handle.reset_after(self.number(4) as u32 * MS),
             (9, Some(handle)) => _ = handle.cancel(),
             (10, Some(handle)) => _ = handle.expire(),
+            (11, Some(handle)) => _ = handle.set_timeout(4 * MS),
+            (12, _) => _ = self.deadlines.reset(&key),
+            (13, _) => _ = self.deadlines.expire(&key),
+            (14, _) => _ = self.deadlines.expire_all(),
+            // It takes the place of an older one.
+            (15, _) => drop(self.deadlines.insert(key, 4 * MS)),
+            (16, _) => _ = self.values.expire_all(),
             _ => {
                 let pending = self.timer.metrics().pending;
                 assert!(pending < 10_000 && self.values.len() <= 9);
@@ -86,7 +96,10 @@ impl Wake for Faulty {
         self.count.fetch_add(1, Ordering::Relaxed);
         match self.kind {
             Kind::Counts => {}
-            Kind::Panics => std::panic::resume_unwind(Box::new("a waker that panics")),
+            Kind::Panics => {
+                self.ground.panics.fetch_add(1, Ordering::Relaxed);
+                std::panic::resume_unwind(Box::new("a waker that panics"))
+            }
             Kind::Meddles => self.ground.meddle(Waker::noop()),
         }
     }
@@ -136,6 +149,7 @@ async fn rounds(seed: u64) {
         handles: Mutex::default(),
         droppable: Mutex::default(),
         random: Mutex::new(Rng::with_seed(seed)),
+        panics: AtomicU64::new(0),
         timer: timer.clone(),
     });
     for _ in 0..4 {
@@ -149,6 +163,9 @@ async fn rounds(seed: u64) {
         // A stream that was polled may be counted as one.
         assert!(pending <= 1, "{pending} are pending, and nothing is left");
         assert_eq!((ground.values.len(), ground.deadlines.len()), (0, 0));
+        // A call under a lock of its own map would panic too, or hang.
+        let panics = ground.panics.load(Ordering::Relaxed);
+        assert_eq!(timer.metrics().waker_panics, panics, "on purpose");
     }
     drop((stream, ground));
     settle().await;
@@ -197,9 +214,14 @@ async fn round(random: &mut Rng, ground: &Arc<Ground>, stream: &mut Expirations<
     let for_stream = faulty(kind.unwrap(), ground);
     for _ in 0..20 {
         take_values(stream, &for_stream);
-        match random.bool() {
-            true => tokio::time::advance(random.u32(..3) * MS).await,
-            false => tokio::time::sleep(random.u32(..3) * MS).await,
+        match random.u8(..3) {
+            0 => tokio::time::advance(random.u32(..3) * MS).await,
+            1 => tokio::time::sleep(random.u32(..3) * MS).await,
+            _ => {
+                // The call may find what has passed before the driver does.
+                move_the_clock_only(random.u32(..3) * MS);
+                ground.meddle(Waker::noop());
+            }
         }
         settle().await;
         let now = Instant::now();

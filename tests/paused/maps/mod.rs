@@ -3,35 +3,13 @@
 //! `soak/tests/real/map_threads.rs`.
 
 mod closures;
-mod deadline_map;
 mod delay_map;
 
-use std::fmt::Debug;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use futures::stream::FusedStream;
-use tickwheel::error::{InsertError, InsertIfAbsentError};
 use tickwheel::{DeadlineMap, DelayMap, Instant, Timer};
 
-use crate::common::{HOUR, MS, current_thread};
-
-#[test]
-fn the_types_of_the_maps_are_send_sync_unpin_and_debug() {
-    fn check<T: Send + Sync + Unpin + Debug + 'static>(_: &T) {}
-    fn is_fused<T: FusedStream + Unpin>(_: &T) {}
-    let runtime = current_thread();
-    let timer = Timer::builder().build_on(runtime.handle()).unwrap();
-    let (map, expirations) = DelayMap::<u8, u8>::new(&timer);
-    check(&map);
-    check(&expirations);
-    is_fused(&expirations);
-    let deadlines = DeadlineMap::new(&timer);
-    check(&deadlines);
-    check(&deadlines.insert(1_u8, MS).unwrap());
-    check(&InsertError::Closed(1));
-    check(&InsertIfAbsentError::Occupied(1));
-    assert!(format!("{map:?} {expirations:?} {deadlines:?}").contains("len: 0"));
-}
+use crate::common::{HOUR, MS};
 
 /// All keys collide, which a hasher of the user's own may cause.
 #[derive(Clone, Default)]
@@ -46,6 +24,14 @@ impl Hasher for Constant {
 }
 
 type Colliding = BuildHasherDefault<Constant>;
+
+#[tokio::test(start_paused = true)]
+async fn a_drained_deadline_says_so_in_words() {
+    let map = DeadlineMap::new(&Timer::current());
+    let keyed = map.insert(1, HOUR).unwrap();
+    assert_eq!(map.drain(), [(1, HOUR)]);
+    assert!(keyed.await.unwrap_err().to_string().contains("all others"));
+}
 
 #[tokio::test(start_paused = true)]
 async fn any_hasher_finds_a_deadline_by_a_borrowed_key() {
