@@ -3,18 +3,14 @@
 use tickwheel::wheel::Wheel;
 
 use crate::paused::Op::{self, *};
-use crate::paused::{Call, Ending, Program, replay};
+use crate::paused::{Ending, Program, replay};
 
 /// Runs a program that is mended.
 fn found(timers: &[(u64, u8)], ops: &[Op]) {
-    ends(timers, ops, Ending::AtOnce);
-}
-
-fn ends(timers: &[(u64, u8)], ops: &[Op], ending: Ending) {
     let program = Program {
         timers: timers.to_vec(),
         ops: ops.to_vec(),
-        ending,
+        ending: Ending::AtOnce,
     };
     if let Err(message) = replay(&program) {
         panic!("{message}\n{program:?}");
@@ -24,92 +20,6 @@ fn ends(timers: &[(u64, u8)], ops: &[Op], ending: Ending) {
 #[test]
 fn advance_returns_when_all_that_is_due_was_woken() {
     found(&[(1_000, 1)], &[Burst(0, 257, 1_000, 0, 0), Advance(1_000)]);
-}
-
-#[test]
-fn an_empty_map_has_nothing_pending() {
-    found(&[(1_000, 1)], &[Recv(0, 1)]);
-}
-
-#[test]
-fn a_sleep_due_now_is_ready_at_once_on_a_coarse_tick() {
-    found(
-        &[(100_000, 1)],
-        &[Advance(30_000), SleepUntil(0, 0), Poll(0, 0)],
-    );
-}
-
-#[test]
-fn a_scope_ends_before_its_coarse_timer_comes_to_its_deadline() {
-    found(
-        &[(1_000, 1), (100_000, 1)],
-        &[
-            Scope(1, 840, 0, 13_216),
-            Poll(0, 0),
-            Advance(15_000),
-            Poll(0, 0),
-        ],
-    );
-}
-
-#[test]
-fn a_reset_of_a_deadline_with_no_time_at_all_comes_too_late() {
-    found(
-        &[(100_000, 1)],
-        &[
-            Advance(30_000),
-            // For the questions that are asked after each operation, which are looks too.
-            Deadline(0, 19_000),
-            Deadline(0, 19_000),
-            Deadline(0, 0),
-            Call(2, false, Call::Reset),
-        ],
-    );
-}
-
-#[test]
-fn a_poll_that_is_ready_wakes_no_waker_of_an_earlier_poll() {
-    found(
-        &[(1_000, 1)],
-        &[
-            Deadline(0, 19_000),
-            PollDeadline(0, 0),
-            AdvanceUnseen(30_000, 3),
-            PollDeadline(0, 1),
-        ],
-    );
-}
-
-#[test]
-fn a_sleep_has_not_elapsed_before_a_poll_of_it_is_ready() {
-    found(
-        &[(1_000, 1)],
-        &[Sleep(0, 2_000), Advance(811), SleepResetAt(0, 0)],
-    );
-}
-
-#[test]
-fn a_restart_after_the_end_of_the_runtime_tells_of_that_end() {
-    // The maps are on the first one. The second one has nothing armed.
-    let timers = [(1_000, 1), (1_000, 1)];
-    ends(&timers, &[Deadline(1, 0)], Ending::WithItsRuntime);
-}
-
-#[test]
-fn every_interval_that_has_missed_a_tick_is_ready() {
-    found(
-        &[(1_000, 1)],
-        &[
-            Interval(0, 0, 20_000, 0),
-            Interval(0, 0, 1_000, 0),
-            PollAll(0),
-            Advance(30_000),
-            Sleep(0, 13_000),
-            Poll(2, 0),
-            Poll(1, 0),
-            Poll(0, 0),
-        ],
-    );
 }
 
 #[test]

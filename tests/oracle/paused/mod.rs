@@ -23,7 +23,7 @@ mod sleepers;
 mod waiter;
 mod world;
 
-pub(crate) use program::{Call, Ending, Op, Program};
+pub(crate) use program::{Ending, Op, Program};
 pub(crate) use shrink::shrink;
 pub(crate) use sleepers::{Gate, gate};
 
