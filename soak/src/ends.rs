@@ -16,15 +16,14 @@ use futures::future::{Either, Shared, select};
 use tickwheel::{DeadlineMap, DelayMap, Timer};
 use tokio::time::{Duration, Instant};
 
-use crate::actors::deadline::outcome;
 use crate::actors::yield_now;
-use crate::faults::spin;
+use crate::calls::outcome;
 use crate::finding::Kind;
 use crate::life::Outcome;
-use crate::program::{Clock, Faults, Program, Setting};
+use crate::program::{Clock, Program, Setting};
 use crate::random;
 use crate::wait::Wait;
-use crate::world::{Flavour, Place, catch, message_of};
+use crate::world::{Flavour, Place, catch, message_of, spin};
 
 const FAR: Duration = Duration::from_secs(3600);
 
@@ -42,13 +41,7 @@ pub fn run(setting: Setting) -> bool {
     ];
     let flavour = *random.choice(&flavours).unwrap();
     // The timers are made by those who wait: one that is not theirs might be in use.
-    let program = Program::new(
-        setting,
-        &[flavour],
-        Faults::default(),
-        Duration::ZERO,
-        |_| Vec::new(),
-    );
+    let program = Program::new(setting, &[flavour], Duration::ZERO, |_| Vec::new());
     let handle = &program.runtimes[0].handle;
     let is_used = random.bool();
     let tasks = match is_used {
@@ -129,29 +122,13 @@ async fn wait(program: Arc<Program>, is_used: bool, begin: Begin, mut random: fa
         false => Timer::builder().build_on(&hosted.handle).unwrap(),
     };
     let elapsed = |()| Outcome::Elapsed;
-    let (what, waiting) = match random.u8(..7) {
+    let (what, waiting) = match random.u8(..5) {
         0 => ("a sleep of an hour", timer.sleep(FAR).map(elapsed).boxed()),
         1 => (
-            "a timeout of an hour",
-            timer
-                .timeout(FAR, pending::<()>())
-                .map(drop)
-                .map(elapsed)
-                .boxed(),
-        ),
-        2 => {
-            let mut beat = timer.interval_at(Instant::now() + FAR, FAR);
-            let ticking = async move {
-                beat.tick().await;
-                Outcome::Elapsed
-            };
-            ("an interval of an hour", ticking.boxed())
-        }
-        3 => (
             "a deadline of an hour",
             timer.deadline(FAR).map(outcome).boxed(),
         ),
-        4 => {
+        2 => {
             let map = DeadlineMap::new(&timer);
             let deadline = map.insert(0, FAR).expect("it is open");
             let waiting = deadline.map(move |result| {
@@ -163,10 +140,10 @@ async fn wait(program: Arc<Program>, is_used: bool, begin: Begin, mut random: fa
         which => {
             let (map, mut stream) = DelayMap::<u32, ()>::new(&timer);
             let what = match which {
-                5 => "an empty stream",
+                3 => "an empty stream",
                 _ => "a stream of a far value",
             };
-            if which == 6 {
+            if which == 4 {
                 let _ = map.insert(0, (), FAR);
             }
             let waiting = async move {

@@ -1,64 +1,55 @@
 //! What was found: the impossible things that programs have seen, each with the seed of its
 //! program.
 
-use std::collections::BTreeMap;
-use std::fmt;
-use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub use tickwheel_soak_model::Kind;
-use tokio::time::{Duration, Instant};
+use tokio::time::Instant;
+
+use crate::world::message_of;
 
 /// All that this run has found.
 pub struct Findings {
     start: Instant,
-    /// How often each kind was found, and when first.
-    by_kind: Mutex<BTreeMap<(Kind, String), (usize, Duration)>>,
+    number: AtomicUsize,
 }
 
-/// Of one kind in one program, so many are printed in full.
-const PRINTED: usize = 8;
+/// So many are printed. The others most likely say the same.
+const PRINTED: usize = 50;
 
 impl Default for Findings {
     fn default() -> Findings {
         Findings {
             start: Instant::now(),
-            by_kind: Mutex::default(),
+            number: AtomicUsize::new(0),
         }
     }
 }
 
 impl Findings {
-    /// Keeps a finding and prints it. `program` says how to run the program again.
-    pub fn report(&self, kind: Kind, name: &str, program: &str, text: &str) {
-        let at = self.start.elapsed();
-        let mut by_kind = self.by_kind.lock().unwrap();
-        let (times, _) = by_kind.entry((kind, name.to_owned())).or_insert((0, at));
-        *times += 1;
-        if *times <= PRINTED {
-            let after = at.as_secs_f64();
+    /// Counts a finding and prints it. `program` says how to run the program again.
+    pub fn report(&self, kind: Kind, program: &str, text: &str) {
+        if self.number.fetch_add(1, Ordering::Relaxed) < PRINTED {
+            let after = self.start.elapsed().as_secs_f64();
             println!("FOUND after {after:.1} s: {kind}: {text}\n      [{program}]");
         }
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.by_kind.lock().unwrap().is_empty()
+    pub fn len(&self) -> usize {
+        self.number.load(Ordering::Relaxed)
     }
 
-    pub fn len(&self) -> usize {
-        let by_kind = self.by_kind.lock().unwrap();
-        by_kind.values().map(|(times, _)| times).sum()
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 }
 
-impl fmt::Display for Findings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for ((kind, name), (times, first)) in &*self.by_kind.lock().unwrap() {
-            let first = first.as_secs_f64();
-            writeln!(
-                f,
-                "  {kind:<13} {name:<13} {times:>6} times, first after {first:.1} s"
-            )?;
+/// Panics of timers whose runtime has ended are not printed.
+pub fn quiet_panics() {
+    let default = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        if !message_of(info.payload()).contains("shut") {
+            default(info);
         }
-        Ok(())
-    }
+    }));
 }

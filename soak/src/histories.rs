@@ -17,10 +17,9 @@ use std::task::{Context, Waker};
 use tickwheel::Timer;
 use tokio::time::{Duration, Instant};
 
-use crate::faults::spin;
 use crate::finding::Kind;
 use crate::idioms::{AnySleep, Idiom, Log, Message, Tasks, Watched};
-use crate::world::{Flavour, build};
+use crate::world::{Flavour, build, spin};
 
 /// What went wrong.
 pub type Fault = (Kind, String);

@@ -4,15 +4,15 @@
 //! | file | what |
 //! |---|---|
 //! | `random`, `actors`, `ends` | the programs |
-//! | `world`, `program`, `wait`, `faults` | runtimes and places, one program's life, who waits, what goes wrong on purpose |
-//! | `record`, `life` | what was called, and whether it is possible |
+//! | `world`, `program`, `wait` | runtimes and places, one program's life, who waits |
+//! | `record`, `life`, `calls` | what was called, and whether it is possible; the schedules have `calls` too |
 //! | `finding` | what is told |
 //! | `histories` | timers as users hold them, beside tokio's |
 //! | `idioms` | how a task uses its sleep, and when it is woken; the oracle has it too |
 
 mod actors;
+mod calls;
 pub mod ends;
-pub mod faults;
 pub mod finding;
 pub mod histories;
 #[path = "../../tests/common/idioms.rs"]

@@ -9,10 +9,10 @@ use std::thread;
 use clap::Parser;
 use clap::builder::PossibleValuesParser;
 use peak_alloc::PeakAlloc;
-use tickwheel_soak::finding::{Findings, Kind};
+use tickwheel_soak::finding::{Findings, Kind, quiet_panics};
 use tickwheel_soak::program::{Setting, Totals};
-use tickwheel_soak::random::{self, Cast};
-use tickwheel_soak::{ends, faults, histories};
+use tickwheel_soak::random;
+use tickwheel_soak::{ends, histories};
 use tokio::time::{Duration, Instant};
 
 #[global_allocator]
@@ -38,29 +38,29 @@ struct Options {
 type Run = fn(Setting) -> bool;
 
 /// The programs by their names. Each gives `false` if it hangs.
-const PROGRAMS: [(&str, Run); 6] = [
-    ("all", |setting| random::run(Cast::All, setting)),
-    ("deadline", |setting| random::run(Cast::Deadline, setting)),
+const PROGRAMS: [(&str, Run); 5] = [
+    ("all", |setting| random::run(random::ALL, setting)),
     ("deadline_map", |setting| {
-        random::run(Cast::DeadlineMap, setting)
+        random::run(random::DEADLINE_MAP, setting)
     }),
-    ("delay_map", |setting| random::run(Cast::DelayMap, setting)),
+    ("delay_map", |setting| {
+        random::run(random::DELAY_MAP, setting)
+    }),
     ("ends", ends::run),
     ("histories", |setting| {
         if let Err((kind, text)) = histories::run(setting.seed) {
             let again = format!("--only histories --seed {}", setting.seed);
-            setting.findings.report(kind, setting.name, &again, &text);
+            setting.findings.report(kind, &again, &text);
         }
         true
     }),
 ];
 
 /// The order in which programs follow each other.
-const ROUND: [&str; 10] = [
+const ROUND: [&str; 9] = [
     "all",
     "ends",
     "delay_map",
-    "deadline",
     "all",
     "ends",
     "deadline_map",
@@ -75,18 +75,15 @@ const ROUND: [&str; 10] = [
     },
 ];
 
-/// A program that takes longer than this hangs, whatever it does.
-const LONGEST: Duration = Duration::from_secs(180);
 /// So much memory may stay after a program: what threads and libraries keep.
 const KEPT: usize = 1 << 20;
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    faults::quiet_panics();
+    quiet_panics();
     let (seed, time) = (options.seed, options.time);
     println!("seed {seed}, for {}", humantime::format_duration(time));
     let (findings, totals) = (Arc::new(Findings::default()), Arc::new(Totals::default()));
-    watch(seed, findings.clone(), totals.clone());
     let start = Instant::now();
     let (mut told, mut baseline) = (start, None);
     let order = match options.only.is_empty() {
@@ -101,12 +98,11 @@ fn main() -> ExitCode {
             seed,
             findings: findings.clone(),
             totals: totals.clone(),
-            may_disturb: true,
         });
         let programs = totals.programs.fetch_add(1, Ordering::Relaxed);
         if programs >= 20 && has_ended {
             let again = format!("--only {name} --seed {seed}");
-            check_memory(&findings, &mut baseline, name, &again);
+            check_memory(&findings, &mut baseline, &again);
         }
         let is_over = start.elapsed() >= time || options.first && !findings.is_empty();
         if is_over || !has_ended || told.elapsed() > Duration::from_secs(10) {
@@ -121,31 +117,10 @@ fn main() -> ExitCode {
         println!("clean");
         return ExitCode::SUCCESS;
     }
-    println!("found:\n{findings}");
     ExitCode::FAILURE
 }
 
-/// Ends the process if one program takes too long.
-fn watch(first: u64, findings: Arc<Findings>, totals: Arc<Totals>) {
-    thread::spawn(move || {
-        let mut last = (0, Instant::now());
-        loop {
-            thread::sleep(Duration::from_secs(1));
-            let programs = totals.programs.load(Ordering::Relaxed);
-            if programs != last.0 {
-                last = (programs, Instant::now());
-            }
-            if last.1.elapsed() > LONGEST {
-                let again = format!("--seed {}", first + programs);
-                findings.report(Kind::Hang, "?", &again, "it takes too long");
-                println!("found:\n{findings}");
-                std::process::exit(3);
-            }
-        }
-    });
-}
-
-fn check_memory(findings: &Findings, baseline: &mut Option<usize>, name: &str, again: &str) {
+fn check_memory(findings: &Findings, baseline: &mut Option<usize>, again: &str) {
     let limit = baseline.map(|before| before + KEPT);
     let mut used = ALLOCATOR.current_usage();
     // A runtime that was shut down in the background frees its memory a little later.
@@ -158,12 +133,8 @@ fn check_memory(findings: &Findings, baseline: &mut Option<usize>, name: &str, a
     }
     if limit.is_some_and(|limit| used >= limit) {
         let grown = used - baseline.unwrap_or(used);
-        findings.report(
-            Kind::Memory,
-            name,
-            again,
-            &format!("{grown} bytes more than before"),
-        );
+        let text = format!("{grown} bytes more than before");
+        findings.report(Kind::Memory, again, &text);
         *baseline = Some(used);
     }
     baseline.get_or_insert(used);

@@ -10,7 +10,6 @@ use futures::channel::oneshot;
 use tickwheel::Timer;
 use tokio::time::{Duration, Instant};
 
-use crate::faults::{self, Mischief, Misled, ON_PURPOSE};
 use crate::finding::{Findings, Kind};
 use crate::life::{self, Rules};
 use crate::record::{ALL_KEYS, Gathered, Record, Subject};
@@ -33,16 +32,6 @@ pub struct Clock {
     pub runtime: Option<usize>,
 }
 
-/// Which faults a program has.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Faults {
-    pub wakers: bool,
-    pub busy_workers: bool,
-    pub stop: bool,
-    pub busy_cores: bool,
-    pub budgets: bool,
-}
-
 /// What the progress line tells: counts over all programs.
 #[derive(Debug, Default)]
 pub struct Totals {
@@ -58,17 +47,14 @@ pub struct Program {
     pub name: &'static str,
     pub seed: u64,
     /// How it looks, for whoever has to find out what went wrong.
-    pub shape: Mutex<String>,
+    pub shape: String,
     pub findings: Arc<Findings>,
     pub totals: Arc<Totals>,
     pub runtimes: Vec<Hosted>,
     pub clocks: Vec<Clock>,
-    pub faults: Faults,
     /// How long actors begin something new.
     pub until: Instant,
     pub waits: Arc<Waits>,
-    /// What wakers may do to the maps of this program.
-    pub mischiefs: Mutex<Vec<Mischief>>,
     gathered: Gathered,
     rules: Mutex<HashMap<u32, MapRules>>,
     actors: Arc<AtomicUsize>,
@@ -91,15 +77,12 @@ pub struct Setting {
     pub seed: u64,
     pub findings: Arc<Findings>,
     pub totals: Arc<Totals>,
-    /// Whether the machine may be disturbed: the process stopped, all cores kept busy.
-    pub may_disturb: bool,
 }
 
 impl Program {
     pub fn new(
         setting: Setting,
         flavours: &[Flavour],
-        faults: Faults,
         busy: Duration,
         make_clocks: impl FnOnce(&[Hosted]) -> Vec<Clock>,
     ) -> Arc<Program> {
@@ -110,15 +93,13 @@ impl Program {
         Arc::new(Program {
             name: setting.name,
             seed: setting.seed,
-            shape: Mutex::new(format!("{flavours:?}, {busy:?}, {faults:?}")),
+            shape: format!("{flavours:?}, {busy:?}"),
             findings: setting.findings,
             totals: setting.totals,
             clocks: make_clocks(&runtimes),
             runtimes,
-            faults,
             until: Instant::now() + busy,
             waits: Arc::default(),
-            mischiefs: Mutex::default(),
             gathered: Gathered::default(),
             rules: Mutex::default(),
             actors: Arc::default(),
@@ -128,9 +109,9 @@ impl Program {
     }
 
     pub fn accuse(&self, kind: Kind, text: &str) {
-        let shape = self.shape.lock().unwrap();
-        let again = format!("--only {} --seed {}; {shape}", self.name, self.seed);
-        self.findings.report(kind, self.name, &again, text);
+        let again = format!("--only {} --seed {}", self.name, self.seed);
+        let program = format!("{again}; {}", self.shape);
+        self.findings.report(kind, &program, text);
     }
 
     pub fn is_busy(&self) -> bool {
@@ -141,7 +122,7 @@ impl Program {
         Record::new(&self.gathered)
     }
 
-    /// A number for a map, or for a lone deadline, whose record is to be judged.
+    /// A number for a map whose record is to be judged.
     pub fn new_map(&self, rules: Rules, clock: &Clock) -> u32 {
         let map = self.next_map.fetch_add(1, Ordering::Relaxed);
         self.rules
@@ -172,8 +153,7 @@ impl Program {
             let _running = running;
             if let Err(message) = catch(actor).await {
                 let has_ended = program.runtimes.iter().any(|one| one.told.get().is_some());
-                let is_expected = message.contains(ON_PURPOSE)
-                    || has_ended && message.contains(SHUT_DOWN)
+                let is_expected = has_ended && message.contains(SHUT_DOWN)
                     || message.contains("runtime has been shut");
                 if !is_expected {
                     program.accuse(Kind::Panic, &format!("an actor at {place:?}: {message}"));
@@ -203,9 +183,6 @@ impl Program {
                 Some(ended) => Some(due().map_or(ended, |due| due.min(ended))),
             }
         });
-        if self.faults.budgets && random.u8(..8) == 0 {
-            faults::burn_budget();
-        }
         let place = match random.u8(..8) {
             0 => Some(Place::random(random, self.runtimes.len())),
             _ => None,
@@ -216,12 +193,6 @@ impl Program {
                 return Some(ready);
             }
         }
-        let future = if self.faults.wakers && random.u8(..4) == 0 {
-            let mischief = self.mischief(random, clock);
-            futures::future::Either::Left(Misled::new(future, mischief))
-        } else {
-            futures::future::Either::Right(future)
-        };
         let waiting = self.waits.wait(wait, future);
         let Some(place) = place else {
             return waiting.await;
@@ -235,35 +206,10 @@ impl Program {
         receiver.await.ok()
     }
 
-    fn mischief(&self, random: &mut fastrand::Rng, clock: &Clock) -> Mischief {
-        let timer = clock.timer.clone();
-        let length = Duration::from_micros(random.u64(..3_000));
-        let mischiefs = self.mischiefs.lock().unwrap();
-        if let (Some(mischief), true) = (random.choice(&*mischiefs), random.bool()) {
-            return mischief.clone();
-        }
-        match random.u8(..4) {
-            0 => Arc::new(|| panic!("{ON_PURPOSE}, by a waker")),
-            1 => Arc::new(move || faults::spin(length)),
-            2 => Arc::new(move || {
-                let deadline = timer.deadline(length);
-                deadline.handle().reset_after(2 * length);
-                drop(timer.deadline(Duration::ZERO));
-            }),
-            _ => Arc::new(move || {
-                let mut nap = timer.sleep(length);
-                let mut context = std::task::Context::from_waker(std::task::Waker::noop());
-                // A runtime that has ended makes this panic, as it should.
-                let _ = std::pin::Pin::new(&mut nap).poll(&mut context);
-            }),
-        }
-    }
-
     /// Waits until all actors have gone. Tells of each that sleeps though it is due. `false` if
     /// some did not go even after that.
     pub fn settle(&self) -> bool {
-        let stop = if self.faults.stop { 3 } else { 1 };
-        let beats = stop * (BOUND.as_millis() / BEAT.as_millis()) as u32;
+        let beats = (BOUND.as_millis() / BEAT.as_millis()) as u32;
         let mut last_change = (Instant::now(), usize::MAX);
         let mut is_aborted = false;
         loop {

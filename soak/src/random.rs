@@ -6,20 +6,17 @@ use std::thread;
 use tickwheel::Timer;
 use tokio::time::Duration;
 
-use crate::actors::{deadline, deadline_map, delay_map, yield_now};
-use crate::faults::{spin, stop};
+use crate::actors::{deadline_map, delay_map, yield_now};
 use crate::finding::Kind;
-use crate::program::{Clock, Faults, Program, Setting};
-use crate::world::{End, Flavour, Hosted, Place};
+use crate::program::{Clock, Program, Setting};
+use crate::world::{End, Flavour, Hosted, Place, spin};
 
-/// Which actors a program has.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cast {
-    All,
-    Deadline,
-    DeadlineMap,
-    DelayMap,
-}
+/// Starts the actors of a map.
+pub type Cast = fn(&Arc<Program>, &mut fastrand::Rng);
+
+pub const ALL: &[Cast] = &[deadline_map::start, delay_map::start];
+pub const DEADLINE_MAP: &[Cast] = &[deadline_map::start];
+pub const DELAY_MAP: &[Cast] = &[delay_map::start];
 
 fn flavour(random: &mut fastrand::Rng) -> Flavour {
     let all = [
@@ -71,51 +68,27 @@ pub fn clocks(runtimes: &[Hosted], random: &mut fastrand::Rng) -> Vec<Clock> {
     clocks
 }
 
-fn faults(random: &mut fastrand::Rng) -> Faults {
-    let mut rare = |one_of| random.u16(..one_of) == 0;
-    Faults {
-        wakers: rare(4),
-        busy_workers: rare(6),
-        stop: rare(200),
-        busy_cores: rare(40),
-        budgets: rare(4),
-    }
-}
-
-/// Runs a program. `false` if it hangs.
-pub fn run(cast: Cast, setting: Setting) -> bool {
+/// Runs a program of these. `false` if it hangs.
+pub fn run(casts: &[Cast], setting: Setting) -> bool {
     let mut random = fastrand::Rng::with_seed(setting.seed);
     let count = if random.u8(..3) == 0 { 2 } else { 1 };
     let flavours: Vec<_> = (0..count).map(|_| flavour(&mut random)).collect();
-    let mut faults = faults(&mut random);
-    faults.stop &= setting.may_disturb;
-    faults.busy_cores &= setting.may_disturb;
     let busy = match random.u8(..8) {
         0..4 => Duration::from_millis(100),
         4..7 => Duration::from_millis(random.u64(10..400)),
         _ => Duration::from_millis(1_000),
     };
     let for_clocks = &mut random.fork();
-    let program = Program::new(setting, &flavours, faults, busy, |runtimes| {
+    let program = Program::new(setting, &flavours, busy, |runtimes| {
         clocks(runtimes, for_clocks)
     });
     // Few at a time, because a race wants the threads that run to be its own.
-    let kinds = if cast == Cast::All {
-        random.u8(1..4)
-    } else {
-        1
-    };
-    for _ in 0..kinds {
-        let cast = match cast {
-            Cast::All => {
-                let all = [Cast::Deadline, Cast::DeadlineMap, Cast::DelayMap];
-                *random.choice(&all).unwrap()
-            }
-            cast => cast,
-        };
-        begin(cast, &program, &mut random);
+    for _ in 0..random.usize(1..2 * casts.len()) {
+        random.choice(casts).unwrap()(&program, &mut random);
     }
-    trouble(&program, &mut random);
+    if random.u8(..6) == 0 {
+        keep_workers_busy(&program, &mut random);
+    }
     // One in three ends a runtime while it is in use.
     if random.u8(..3) == 0 {
         let length = busy.mul_f64(random.f64());
@@ -141,38 +114,12 @@ pub fn finish(program: &Arc<Program>) -> bool {
     true
 }
 
-fn begin(cast: Cast, program: &Arc<Program>, random: &mut fastrand::Rng) {
-    match cast {
-        Cast::All | Cast::Deadline => {
-            for _ in 0..random.u8(1..6) {
-                let place = Place::random(random, program.runtimes.len());
-                program.start(place, deadline::run(program.clone(), random.fork()));
-            }
-        }
-        Cast::DeadlineMap => deadline_map::start(program, random),
-        Cast::DelayMap => delay_map::start(program, random),
-    }
-}
-
-/// The faults of the machine and of other tasks.
-fn trouble(program: &Arc<Program>, random: &mut fastrand::Rng) {
+/// Other tasks do not let the workers go.
+fn keep_workers_busy(program: &Arc<Program>, random: &mut fastrand::Rng) {
     for at in 0..program.runtimes.len() {
-        if program.faults.busy_workers {
-            let length = Duration::from_millis(*random.choice(&[2, 5, 10, 50]).unwrap());
-            for _ in 0..random.u8(1..9) {
-                program.start(Place::Task(at), busy(program.clone(), length));
-            }
-        }
-    }
-    if program.faults.stop {
-        program.start(Place::Plain, async { stop(Duration::from_secs(2)) });
-    }
-    if program.faults.busy_cores {
-        for _ in 0..thread::available_parallelism().map_or(2, usize::from) {
-            program.start(
-                Place::Plain,
-                busy(program.clone(), Duration::from_millis(10)),
-            );
+        let length = Duration::from_millis(*random.choice(&[2, 5, 10, 50]).unwrap());
+        for _ in 0..random.u8(1..9) {
+            program.start(Place::Task(at), busy(program.clone(), length));
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use crate::life::{Act, Call, Event};
 
-/// What a call was made on: a map, and a key in it. A lone deadline is a map of one key.
+/// What a call was made on: a map, and a key in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Subject {
     pub map: u32,
@@ -33,22 +33,12 @@ impl Record {
 
     /// Keeps a call on whatever is under the key.
     pub fn keep(&mut self, subject: Subject, act: Act, answer: (bool, Call)) {
-        self.keep_answer_of(subject, 0, act, answer);
+        self.keep_of(subject, 0, act, answer);
     }
 
     /// Keeps a call on a life that is known.
-    pub fn keep_of(&mut self, subject: Subject, life: u64, act: Act, call: Call) {
-        self.keep_answer_of(subject, life, act, (true, call));
-    }
-
-    /// Keeps a call on a life that is known, with its answer.
-    pub fn keep_answer_of(
-        &mut self,
-        subject: Subject,
-        life: u64,
-        act: Act,
-        (answer, call): (bool, Call),
-    ) {
+    pub fn keep_of(&mut self, subject: Subject, life: u64, act: Act, answer: (bool, Call)) {
+        let (answer, call) = answer;
         let event = Event {
             call,
             act,

@@ -288,6 +288,14 @@ impl Place {
     }
 }
 
+/// Keeps its worker busy for so long.
+pub fn spin(length: Duration) {
+    let start = Instant::now();
+    while start.elapsed() < length {
+        std::hint::spin_loop();
+    }
+}
+
 /// The message of a panic, if the future panics.
 pub async fn catch(future: impl Future<Output = ()>) -> Result<(), String> {
     let caught = AssertUnwindSafe(future).catch_unwind().await;

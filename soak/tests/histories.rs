@@ -8,7 +8,8 @@ use std::task::{Context, Wake, Waker};
 
 use futures::future::join_all;
 use tickwheel::Sleep;
-use tickwheel_soak::{faults, histories};
+use tickwheel_soak::finding::quiet_panics;
+use tickwheel_soak::histories;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Duration, Instant};
 
@@ -25,7 +26,7 @@ const MS: Duration = Duration::from_millis(1);
 
 #[test]
 fn histories_are_never_early_never_lost_and_as_late_as_tokios() {
-    faults::quiet_panics();
+    quiet_panics();
     let told = std::env::var("ORACLE_SEED").map(|seed| seed.parse().expect("it is a number"));
     let first = told.unwrap_or_else(|_| fastrand::u64(..1_000_000_000));
     println!("the first seed is {first}");

@@ -1,19 +1,22 @@
-//! A [`DeadlineMap`] of few keys, with holders that insert and await, and others that call by key.
+//! A [`DeadlineMap`] of few keys, with holders that insert and await, and others that call by key
+//! or on a handle.
 
 use std::sync::{Arc, OnceLock};
 
 use tickwheel::error::InsertIfAbsentError;
-use tickwheel::{DeadlineMap, ResetHandle};
+use tickwheel::{DeadlineMap, KeyedDeadline, ResetHandle};
 use tokio::time::{Duration, Instant};
 
-use super::deadline::{self, Kept, push};
 use super::{Lengths, Pace};
+use crate::calls;
 use crate::finding::Kind;
 use crate::life::{Act, Call, Due, Rules, timed};
 use crate::program::{Clock, Program};
 use crate::record::{ALL_KEYS, Record, Subject};
-use crate::wait::Latest;
+use crate::wait::{Latest, Wait};
 use crate::world::Place;
+
+const LONGEST: Duration = Duration::from_millis(301);
 
 struct Shared {
     program: Arc<Program>,
@@ -44,7 +47,8 @@ impl Drop for Shared {
 
 pub fn start(program: &Arc<Program>, random: &mut fastrand::Rng) {
     let clock = program.clocks[random.usize(..program.clocks.len())].clone();
-    let keys = random.u32(1..40);
+    let most = *random.choice(&[3, 40]).unwrap();
+    let keys = random.u32(1..most);
     let limit = random.bool().then(|| random.usize(1..=keys as usize));
     let shared = Arc::new(Shared {
         map: match limit {
@@ -65,7 +69,7 @@ pub fn start(program: &Arc<Program>, random: &mut fastrand::Rng) {
         let place = Place::random(random, program.runtimes.len());
         program.start(place, hold(shared.clone(), random.fork()));
     }
-    for _ in 0..random.u8(1..4) {
+    for _ in 0..random.u8(..4) {
         let place = Place::random(random, program.runtimes.len());
         program.start(place, call(shared.clone(), random.fork()));
     }
@@ -81,13 +85,13 @@ async fn hold(shared: Arc<Shared>, mut random: fastrand::Rng) {
         let subject = shared.subject(key);
         let timeout = shared.lengths.draw(&mut random);
         let due = Due::After(timeout);
-        let if_absent = random.u8(..4) == 0;
+        let if_absent = random.bool();
         let mut record = program.record();
         let (inserted, call) = timed(|| match if_absent {
             true => shared.map.insert_if_absent(key, timeout),
             false => shared.map.insert(key, timeout).map_err(Into::into),
         });
-        push(&shared.latest, &clock, Act::Reset);
+        shared.push(Act::Reset);
         let deadline = match inserted {
             Ok(deadline) => deadline,
             Err(refused) => {
@@ -101,11 +105,16 @@ async fn hold(shared: Arc<Shared>, mut random: fastrand::Rng) {
                 continue;
             }
         };
-        drop(record);
         shared.judge_insert(call);
-        let handle = deadline.handle();
-        let mut kept = Kept::new(&program, subject, deadline, shared.clone());
-        kept.begin(program.new_life(), due, (!if_absent, call));
+        let wait = shared.wait(deadline.handle());
+        let mut kept = Kept {
+            deadline: Some(deadline),
+            record,
+            subject,
+            life: program.new_life(),
+            _shared: shared.clone(),
+        };
+        kept.keep(Act::Begin(due), (!if_absent, call));
         match random.u8(..16) {
             0 | 1 => continue,
             2 | 3 => {
@@ -115,7 +124,6 @@ async fn hold(shared: Arc<Shared>, mut random: fastrand::Rng) {
             }
             _ => {}
         }
-        let wait = deadline::waits("a keyed deadline", &shared.latest, &handle, &clock);
         let waiting = Box::pin(kept.ended());
         if program
             .wait(&mut random, &clock, wait, waiting)
@@ -127,6 +135,40 @@ async fn hold(shared: Arc<Shared>, mut random: fastrand::Rng) {
     }
 }
 
+/// A deadline with the record of its life. It keeps when it was dropped, too.
+struct Kept {
+    deadline: Option<KeyedDeadline<u32>>,
+    record: Record,
+    subject: Subject,
+    life: u64,
+    /// Dropped after the deadline.
+    _shared: Arc<Shared>,
+}
+
+impl Kept {
+    fn keep(&mut self, act: Act, answer: (bool, Call)) {
+        self.record.keep_of(self.subject, self.life, act, answer);
+    }
+
+    fn deadline(&mut self) -> &mut KeyedDeadline<u32> {
+        self.deadline.as_mut().expect("it was not dropped")
+    }
+
+    /// Waits for the outcome and keeps it.
+    async fn ended(mut self) {
+        let result = self.deadline().await;
+        let ((), ended) = timed(|| {});
+        self.keep(Act::End(calls::outcome(result)), (true, ended));
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        let ((), dropped) = timed(|| drop(self.deadline.take()));
+        self.keep(Act::Take, (true, dropped));
+    }
+}
+
 /// Calls by key and on all keys.
 async fn call(shared: Arc<Shared>, mut random: fastrand::Rng) {
     let (program, map) = (shared.program.clone(), &shared.map);
@@ -135,20 +177,21 @@ async fn call(shared: Arc<Shared>, mut random: fastrand::Rng) {
     let mut rounds = 0;
     while program.is_busy() && rounds < 20_000 {
         rounds += 1;
-        push(&shared.latest, &shared.clock, Act::Reset);
+        shared.push(Act::Reset);
         pace.rest(&mut random).await;
         let key = random.u32(..shared.keys);
         let subject = shared.subject(key);
-        match random.u16(..1_000) {
+        // What ends all deadlines is rare.
+        match random.u16(..40_000) {
             0 => {
                 shared.take_all(&mut record, DeadlineMap::drain);
                 continue;
             }
-            10 if random.u8(..32) == 0 => {
+            3 => {
                 shared.close(&mut record);
                 continue;
             }
-            11..30 => {
+            100..1_000 => {
                 let answer = timed(|| map.contains_key(&key));
                 record.keep(subject, Act::Find, answer);
                 continue;
@@ -158,7 +201,7 @@ async fn call(shared: Arc<Shared>, mut random: fastrand::Rng) {
                 record.keep(shared.subject(ALL_KEYS), Act::Expire, (count > 0, call));
                 continue;
             }
-            3..10 => {
+            4..100 => {
                 let mut handles = Vec::new();
                 map.for_each(|_, handle| handles.push(handle.clone()));
                 // Afterwards, because who waits may be woken here, and may call the map.
@@ -169,9 +212,8 @@ async fn call(shared: Arc<Shared>, mut random: fastrand::Rng) {
             }
             _ => {}
         }
-        let act = deadline::random_call(&mut random, shared.lengths, &shared.latest);
-        push(&shared.latest, &shared.clock, act);
-        let look = random.bool();
+        let act = shared.random_call(&mut random);
+        shared.push(act);
         let answer = timed(|| {
             let key = &key;
             match act {
@@ -180,7 +222,7 @@ async fn call(shared: Arc<Shared>, mut random: fastrand::Rng) {
                 Act::Reset => map.reset(key),
                 _ => map
                     .handle(key)
-                    .is_some_and(|keyed| deadline::call(&keyed, act, look)),
+                    .is_some_and(|keyed| calls::call(&keyed, act, |at| at)),
             }
         });
         record.keep(subject, act, answer);
@@ -196,6 +238,46 @@ async fn call(shared: Arc<Shared>, mut random: fastrand::Rng) {
 }
 
 impl Shared {
+    fn random_call(&self, random: &mut fastrand::Rng) -> Act {
+        let length = self.lengths.draw(random);
+        // Not for ever.
+        let may_extend = self.latest.get() < Instant::now() + 2 * LONGEST;
+        // Seldom, so that the driver comes to most of them.
+        let may_end = random.u8(..64) == 0;
+        match random.u8(..32) {
+            0 | 1 if may_extend => Act::Extend(length),
+            0..9 => Act::Reset,
+            9..12 => Act::ResetFrom(match random.bool() {
+                true => Instant::now() + length,
+                false => Instant::now() - length,
+            }),
+            12..17 => Act::Set(Due::After(length)),
+            17..21 => Act::Set(Due::At(Instant::now() + length)),
+            21..23 => Act::SetTimeout(length),
+            23 if may_end => Act::Expire,
+            24 if may_end => Act::Cancel,
+            _ => Act::Look,
+        }
+    }
+
+    /// What the latest due may be after a call that comes, with room for the timeouts of others.
+    fn push(&self, act: Act) {
+        self.latest
+            .push(Instant::now() + LONGEST + 2 * self.clock.tick);
+        if let Act::Extend(by) = act {
+            self.latest.extend(by + self.clock.tick);
+        }
+    }
+
+    fn wait(&self, handle: ResetHandle) -> Wait {
+        let (latest, timer) = (self.latest.clone(), self.clock.timer.clone());
+        Wait {
+            what: "a keyed deadline",
+            due: Box::new(move || Some(latest.get())),
+            state: Box::new(move || format!("{handle:?}, {:?}", timer.metrics())),
+        }
+    }
+
     /// Takes all keys out, and tells of each that was pending.
     fn take_all(
         &self,

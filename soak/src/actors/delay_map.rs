@@ -18,26 +18,13 @@ use crate::record::{ALL_KEYS, Record, Subject};
 use crate::wait::{Latest, Wait};
 use crate::world::Place;
 
-type Map = DelayMap<u32, Value>;
-
-struct Value {
-    id: u64,
-    map: WeakDelayMap<u32, Value>,
-}
-
-impl Drop for Value {
-    fn drop(&mut self) {
-        // A value that is dropped within a call may use the map.
-        if let Some(map) = self.map.upgrade() {
-            let _ = (map.len(), map.contains_key(&0));
-        }
-    }
-}
+/// Each value is the number of its life.
+type Map = DelayMap<u32, u64>;
 
 struct Shared {
     program: Arc<Program>,
     clock: Clock,
-    map: WeakDelayMap<u32, Value>,
+    map: WeakDelayMap<u32, u64>,
     number: u32,
     keys: u32,
     lengths: Lengths,
@@ -106,14 +93,6 @@ pub fn start(program: &Arc<Program>, random: &mut fastrand::Rng) {
         };
         program.start(place, writer.run(random.fork()));
     }
-    // A waker that calls a map does so as any writer, and keeps no map alive.
-    let weak = Arc::downgrade(&shared);
-    let mischief = Arc::new(move || {
-        if let Some(shared) = weak.upgrade() {
-            meddle(shared);
-        }
-    });
-    program.mischiefs.lock().unwrap().push(mischief);
     let finishing = finish(map, shared, random.fork());
     program.start(Place::Plain, finishing);
 }
@@ -138,7 +117,7 @@ impl Writer {
             false => Pace::random(&mut random),
         };
         let mut rounds = 0;
-        while program.is_busy() && rounds < 100_000 {
+        while program.is_busy() && rounds < 20_000 {
             rounds += 1;
             self.call(&mut random);
             pace.rest(&mut random).await;
@@ -157,16 +136,18 @@ impl Writer {
             Due::At(at)
         };
         match random.u16(..1_000) {
-            0..300 => self.insert(random, subject, due),
-            300..350 => self.touch_or_insert(subject, delay),
+            0..350 => self.insert(random, subject, due),
             350..550 => self.reset(subject, due),
             550..750 => {
                 let (value, call) = timed(|| self.map.remove(&key));
-                self.record
-                    .keep(subject, Act::Find, (value.is_some(), call));
+                let is_found = value.is_some();
+                self.record.keep(subject, Act::Find, (is_found, call));
                 self.take_out(subject, value, call);
             }
-            750..800 => self.expire(subject),
+            750..800 => {
+                let answer = timed(|| self.map.expire(&key));
+                self.record.keep(subject, Act::Expire, answer);
+            }
             800..990 => {
                 let which = random.u8(..4);
                 if which == 0 {
@@ -175,7 +156,7 @@ impl Writer {
                 }
                 let answer = timed(|| match which {
                     1 => self.map.deadline(&key).is_some(),
-                    _ => self.map.update(&key, |value| value.id).is_some(),
+                    _ => self.map.update(&key, |value| *value).is_some(),
                 });
                 self.record.keep(subject, Act::Look, answer);
             }
@@ -183,11 +164,15 @@ impl Writer {
                 let (drained, call) = timed(|| self.map.drain());
                 self.all_out(drained, call);
             }
-            994 => self.expire_all(),
+            994 => {
+                let (count, call) = timed(|| self.map.expire_all());
+                let all = shared.subject(ALL_KEYS);
+                self.record.keep(all, Act::Expire, (count > 0, call));
+            }
             995..998 => self.retain(random),
             _ => self
                 .map
-                .for_each(|key, value, _| assert!(*key < u32::MAX && value.id > 0)),
+                .for_each(|key, value, _| assert!(*key < u32::MAX && *value > 0)),
         }
     }
 
@@ -202,24 +187,10 @@ impl Writer {
         self.shared.push(due);
     }
 
-    fn expire(&mut self, subject: Subject) {
-        let answer = timed(|| self.map.expire(&subject.key));
-        self.record.keep(subject, Act::Expire, answer);
-    }
-
-    fn expire_all(&mut self) {
-        let (count, call) = timed(|| self.map.expire_all());
-        let all = self.shared.subject(ALL_KEYS);
-        self.record.keep(all, Act::Expire, (count > 0, call));
-    }
-
     fn insert(&mut self, random: &mut fastrand::Rng, subject: Subject, due: Due) {
         let shared = self.shared.clone();
-        let value = Value {
-            id: shared.program.new_life(),
-            map: shared.map.clone(),
-        };
-        let (id, key, if_absent) = (value.id, subject.key, random.u8(..4) == 0);
+        let value = shared.program.new_life();
+        let (key, if_absent) = (subject.key, random.u8(..4) == 0);
         let life = (random.u8(..8) == 0).then(|| shared.lengths.draw(random));
         let map = &self.map;
         let (inserted, call) = timed(|| match (due, life) {
@@ -242,48 +213,13 @@ impl Writer {
                     Due::After(_) => (!if_absent || life.is_some(), life),
                     Due::At(_) => (true, None),
                 };
-                let begin = Act::Begin(due);
-                self.record
-                    .keep_answer_of(subject, id, begin, (may_end, call));
+                self.keep(subject, value, Act::Begin(due), (may_end, call));
                 if let Some(life) = life {
-                    self.record.keep_of(subject, id, Act::Cap(life), call);
+                    self.keep(subject, value, Act::Cap(life), (true, call));
                 }
                 self.take_out(subject, replaced, call);
             }
             Err(_) => {}
-        }
-    }
-
-    fn touch_or_insert(&mut self, subject: Subject, delay: Duration) {
-        let shared = self.shared.clone();
-        let (id, due) = (shared.program.new_life(), Due::After(delay));
-        let make = || Value {
-            id,
-            map: shared.map.clone(),
-        };
-        let (used, call) = timed(|| {
-            let use_it = |value: &mut Value| value.id;
-            self.map
-                .touch_or_insert_with(subject.key, delay, make, use_it)
-        });
-        shared.push(due);
-        match used {
-            Ok((used, replaced)) if used == id => {
-                let begin = (replaced.is_some(), call);
-                self.record
-                    .keep_answer_of(subject, id, Act::Begin(due), begin);
-                if let Some(older) = &replaced {
-                    let is_over = (false, call);
-                    self.record
-                        .keep_answer_of(subject, older.id, Act::Look, is_over);
-                }
-                self.take_out(subject, replaced, call);
-            }
-            Ok((used, replaced)) => {
-                assert!(replaced.is_none(), "a value that is used replaces none");
-                self.record.keep_of(subject, used, Act::Set(due), call);
-            }
-            Err(_) => self.record.keep(subject, Act::Look, (false, call)),
         }
     }
 
@@ -293,29 +229,30 @@ impl Writer {
             self.map.retain(|key, value| {
                 let stays = random.u8(..4) > 0;
                 if !stays {
-                    dropped.push((shared.subject(*key), value.id));
+                    dropped.push((shared.subject(*key), *value));
                 }
                 stays
             });
         });
-        for (subject, id) in dropped {
-            self.record
-                .keep_of(subject, id, Act::End(Outcome::Taken), call);
+        for (subject, value) in dropped {
+            self.take_out(subject, Some(value), call);
         }
     }
 
-    fn take_out(&mut self, subject: Subject, value: Option<Value>, call: Call) {
+    fn take_out(&mut self, subject: Subject, value: Option<u64>, call: Call) {
         if let Some(value) = value {
-            let id = value.id;
-            self.record
-                .keep_of(subject, id, Act::End(Outcome::Taken), call);
+            self.keep(subject, value, Act::End(Outcome::Taken), (true, call));
         }
     }
 
-    fn all_out(&mut self, taken: Vec<(u32, Value, Duration)>, call: Call) {
+    fn all_out(&mut self, taken: Vec<(u32, u64, Duration)>, call: Call) {
         for (key, value, _) in taken {
             self.take_out(self.shared.subject(key), Some(value), call);
         }
+    }
+
+    fn keep(&mut self, subject: Subject, value: u64, act: Act, answer: (bool, Call)) {
+        self.record.keep_of(subject, value, act, answer);
     }
 }
 
@@ -334,24 +271,6 @@ impl Shared {
 
     fn len(&self) -> Option<usize> {
         self.map.upgrade().map(|map| map.len())
-    }
-}
-
-/// Makes a call or two from within a waker.
-fn meddle(shared: Arc<Shared>) {
-    let Some(map) = shared.map.upgrade() else {
-        return;
-    };
-    shared.writers.fetch_add(1, Ordering::SeqCst);
-    let mut writer = Writer {
-        map,
-        record: shared.program.record(),
-        shared: shared.clone(),
-    };
-    let mut random = fastrand::Rng::new();
-    if shared.program.is_busy() {
-        writer.call(&mut random);
-        writer.call(&mut random);
     }
 }
 
@@ -381,7 +300,7 @@ async fn finish(map: Map, shared: Arc<Shared>, mut random: fastrand::Rng) {
 }
 
 struct Consumer {
-    stream: Option<Expirations<u32, Value>>,
+    stream: Option<Expirations<u32, u64>>,
     has_ended: bool,
     /// How many values it has received.
     number: usize,
@@ -421,15 +340,8 @@ async fn consume(mut consumer: Consumer, mut random: fastrand::Rng) {
                 _ => one.closed.get().copied(),
             }),
             state: Box::new(move || {
-                let map = other.map.upgrade();
-                let due = map.as_ref().map(|map| {
-                    let mut dues = Vec::new();
-                    map.for_each(|key, _, at| dues.push((*key, at.elapsed())));
-                    dues.truncate(5);
-                    dues
-                });
-                let metrics = other.clock.timer.metrics();
-                format!("{map:?} {due:?} {metrics:?}")
+                let (map, timer) = (other.map.upgrade(), &other.clock.timer);
+                format!("{map:?} {:?}", timer.metrics())
             }),
         };
         let items = if random.u8(..4) == 0 {
@@ -500,14 +412,14 @@ impl Consumer {
         self
     }
 
-    fn keep(&mut self, buffer: &mut Vec<Expired<u32, Value>>, call: Call) {
+    fn keep(&mut self, buffer: &mut Vec<Expired<u32, u64>>, call: Call) {
         for expired in buffer.drain(..) {
             let subject = self.shared.subject(expired.key);
-            let id = expired.value.id;
             let (due, number) = (expired.deadline, self.number);
             self.number += 1;
             let outcome = Act::End(Outcome::Out { due, number });
-            self.record.keep_of(subject, id, outcome, call);
+            self.record
+                .keep_of(subject, expired.value, outcome, (true, call));
         }
     }
 }

@@ -1,7 +1,6 @@
-//! The actors of the random programs: a file for a deadline and for each map. Sleeps and what is
-//! made of them are the matter of `histories`.
+//! The actors of the random programs: a file for each map. Sleeps and what is made of them are the
+//! matter of `histories`.
 
-pub mod deadline;
 pub mod deadline_map;
 pub mod delay_map;
 
