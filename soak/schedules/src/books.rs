@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tickwheel::{Instant, ResetHandle};
 use tickwheel_soak_model::{self as model, Event, Judged, Outcome, Rules, judge, latest_due};
 use under_std::time::passed;
 
@@ -20,20 +19,6 @@ pub const LONE: Key = 0;
 
 pub fn after(delay: Duration) -> model::Due<Moment> {
     model::Due::After(delay)
-}
-
-/// Makes a call on a handle.
-pub fn call(handle: &ResetHandle, act: Act, origin: Instant) -> bool {
-    match act {
-        Act::Reset => handle.reset(),
-        Act::ResetFrom(since) => handle.reset_from(origin + since.at),
-        Act::Set(model::Due::After(delay)) => handle.reset_after(delay),
-        Act::Extend(by) => handle.extend(by),
-        Act::SetTimeout(timeout) => handle.set_timeout(timeout),
-        Act::Expire => handle.expire(),
-        Act::Cancel => handle.cancel(),
-        _ => handle.is_pending(),
-    }
 }
 
 #[derive(Clone)]

@@ -16,7 +16,8 @@ use tickwheel::{Deadline, Instant, ResetHandle};
 use tickwheel_soak_model::{Event, Move, Outcome, Rules, earliest_due, latest_due, seen_by};
 use under_std::time::passed;
 
-use crate::books::{Act, Books, Judgement, LONE, after, call};
+use crate::books::{Act, Books, Judgement, LONE, after};
+use crate::calls::call;
 use crate::record::{Moment, Record, Span};
 use crate::wait::await_all;
 use crate::world::{LONGEST, MS, Place, World, below, delay, one_in};
@@ -189,7 +190,7 @@ fn act(
                 told = handle.deadline().map(|due| due.duration_since(origin));
                 told.is_some()
             }
-            _ => call(handle, act, origin),
+            _ => call(handle, act, |since| origin + since.at),
         });
         books.note_of(LONE, LIFE, act, was_pending, span);
         if let Some(told) = told {

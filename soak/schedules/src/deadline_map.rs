@@ -14,7 +14,8 @@ use tickwheel::{DeadlineMap, Instant, KeyedDeadline};
 use tickwheel_soak_model::{Outcome, Rules};
 use under_std::time::passed;
 
-use crate::books::{Act, Books, Judgement, Key, after, call};
+use crate::books::{Act, Books, Judgement, Key, after};
+use crate::calls::call;
 use crate::record::{Moment, Span};
 use crate::wait::await_all;
 use crate::world::{Place, World, below, delay, one_in};
@@ -209,7 +210,8 @@ impl Shared {
             Act::Expire => self.map.expire(&key),
             _ => {
                 let handle = self.map.handle(&key);
-                handle.is_some_and(|handle| call(&handle, act, self.origin))
+                let at = |since: Moment| self.origin + since.at;
+                handle.is_some_and(|handle| call(&handle, act, at))
             }
         }
     }

@@ -71,6 +71,8 @@
 //! | the turn links no timer again whose word is due later | `deadline`, `sleep` |
 
 mod books;
+#[path = "../../src/calls.rs"]
+mod calls;
 mod deadline;
 mod deadline_map;
 mod delay_map;

@@ -9,6 +9,7 @@ use shuttle::future::block_on;
 use tickwheel::error::Cancelled;
 use tickwheel_soak_model::Outcome;
 
+use crate::calls::outcome;
 use crate::record::{Moment, Noting, Span};
 
 /// How a deadline was ready.
@@ -59,14 +60,4 @@ where
         }
     }));
     ready
-}
-
-fn outcome(result: Result<(), Cancelled>) -> Outcome<Moment> {
-    match result {
-        Ok(()) => Outcome::Elapsed,
-        Err(cancelled) if cancelled.is_replaced() => Outcome::Replaced,
-        Err(cancelled) if cancelled.is_drained() => Outcome::Drained,
-        Err(cancelled) if cancelled.is_shutdown() => Outcome::Shutdown,
-        Err(_) => Outcome::Cancelled,
-    }
 }
