@@ -3,7 +3,7 @@
 //!
 //! | promise | shown by |
 //! |---|---|
-//! | **Never early**, as the clock of its runtime reads it | `random_programs_do_what_the_model_allows`, `histories_are_never_early_never_lost_and_as_late_as_tokios`, `a_task_is_woken_at_a_new_deadline_however_it_uses_its_sleep`; the rows "fired early" and "woken early" |
+//! | **Never early**, as the clock of its runtime reads it | `random_programs_do_what_the_model_allows`, `histories_are_never_early_never_lost_and_as_late_as_tokios`; the rows "fired early" and "woken early" |
 //! | **At most one tick late**, on top of tokio's rounding and scheduling | `random_programs_do_what_the_model_allows`, `lateness_is_from_the_due_to_the_wake_up`; the medians and the 99 % of the table "How late" |
 //! | **Stalls do not count** against a [`Deadline`]: after a stop of more than 50 ms plus one tick, live connections get time to show that they are alive | `a_stall_is_longer_than_50_ms_and_a_tick`, `spared_deadlines_expire_as_far_apart_as_they_were_due`, `a_pause_of_the_server_closes_no_live_connection` |
 //! | **Exactly one outcome**: a reset that returns `true` moved the deadline, and one that returns `false` came after its end | `of_a_reset_and_the_expiry_exactly_one_wins` |

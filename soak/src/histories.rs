@@ -1,5 +1,5 @@
-//! Random histories of timers as users hold them: a `select!` with a pinned sleep that messages
-//! reset, and a timeout. They are polled, moved to other tasks, polled by another waker, reset to
+//! Random histories of sleeps as users hold them: in a `select!`, pinned, and reset by messages.
+//! They are polled, moved to other tasks, polled by another waker, reset to
 //! later and earlier, and dropped, on a runtime whose workers are blocked now and then and which
 //! ends while some are pending. Some sleeps are held by tasks that poll them rarely, as `idioms`
 //! says.
@@ -9,7 +9,6 @@
 //! wakes its task once for each of its deadlines that passes, and never before it. How late they
 //! are says something only beside tokio's, and only if it is worse in each of three tries.
 
-use std::future::pending;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Waker};
@@ -164,10 +163,9 @@ impl Book {
 
 async fn history<S: AnySleep>(whose: Whose, book: Book, mut random: fastrand::Rng) {
     while book.is_busy() {
-        match random.u8(..10) {
-            0..6 => nap::<S>(whose, &book, &mut random).await,
-            6 | 7 => timeout(whose, &book, &mut random).await,
-            _ => idiom::<S>(whose, &book, &mut random).await,
+        match random.u8(..4) {
+            0 => idiom::<S>(whose, &book, &mut random).await,
+            _ => nap::<S>(whose, &book, &mut random).await,
         }
     }
 }
@@ -313,25 +311,6 @@ async fn stint<S: AnySleep>(
     nap.await;
     book.judge(whose, "a sleep", due);
     None
-}
-
-async fn timeout(whose: Whose, book: &Book, random: &mut fastrand::Rng) {
-    let due = Instant::now() + length(random);
-    let inner = async {
-        for _ in 0..random.u8(..5) {
-            message(random).await;
-        }
-        if random.bool() {
-            pending::<()>().await;
-        }
-    };
-    let has_elapsed = match whose {
-        Whose::Ours => tickwheel::timeout_at(due, inner).await.is_err(),
-        Whose::Tokios => tokio::time::timeout_at(due, inner).await.is_err(),
-    };
-    if has_elapsed {
-        book.judge(whose, "a timeout", due);
-    }
 }
 
 /// Blocks its worker now and then, for longer than makes a stall at times.

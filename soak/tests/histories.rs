@@ -6,22 +6,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Wake, Waker};
 
-use futures::future::join_all;
 use tickwheel::Sleep;
 use tickwheel_soak::finding::quiet_panics;
 use tickwheel_soak::histories;
 use tokio::runtime::{Builder, Runtime};
 use tokio::time::{Duration, Instant};
 
-use crate::idioms::{AnySleep, Idiom, Message, Tasks};
+use crate::idioms::AnySleep;
 
 #[path = "../../tests/common/idioms.rs"]
 mod idioms;
 
 /// How long it goes on.
 const LENGTH: Duration = Duration::from_secs(8);
-/// A task that is not woken within it is never woken.
-const PATIENCE: Duration = Duration::from_secs(30);
 const MS: Duration = Duration::from_millis(1);
 
 #[test]
@@ -41,37 +38,6 @@ fn histories_are_never_early_never_lost_and_as_late_as_tokios() {
         if start.elapsed() > LENGTH {
             return;
         }
-    }
-}
-
-/// Each deadline moves before it has come. Tokio's sleep shows that the test is right.
-#[test]
-fn a_task_is_woken_at_a_new_deadline_however_it_uses_its_sleep() {
-    /// Returns what is wrong.
-    async fn use_it<S: AnySleep>(idiom: Idiom) -> Option<String> {
-        let mut tasks = Tasks::spawn::<S>(idiom, Instant::now() + 40 * MS);
-        for number in 1..6 {
-            tokio::time::sleep(5 * MS).await;
-            let later = Message::Reset(Instant::now() + 50 * MS);
-            tasks.send(number, if number == 3 { Message::Poke } else { later });
-        }
-        let end = tokio::time::timeout(PATIENCE, tasks.end()).await;
-        let lost = end.err().map(|_| "never woken".to_owned());
-        let faults = [tasks.log.lock().unwrap().fault(), lost]
-            .into_iter()
-            .flatten();
-        let faults = faults.collect::<Vec<_>>().join(", ");
-        (!faults.is_empty()).then(|| format!("{idiom:?}: {faults}"))
-    }
-    for runtime in runtimes() {
-        let faults = runtime.block_on(async {
-            let tokios = join_all(Idiom::ALL.map(use_it::<tokio::time::Sleep>));
-            let ours = join_all(Idiom::ALL.map(use_it::<tickwheel::Sleep>));
-            let (tokios, ours) = tokio::join!(tokios, ours);
-            [tokios, ours].map(|faults| faults.into_iter().flatten().collect::<Vec<_>>())
-        });
-        let none: [Vec<String>; 2] = Default::default();
-        assert_eq!(faults, none, "tokio's faults, and ours");
     }
 }
 
