@@ -4,6 +4,7 @@
 use std::backtrace::Backtrace;
 use std::fs;
 use std::future::{pending, poll_fn};
+use std::sync::Barrier;
 use std::thread;
 
 use futures::FutureExt;
@@ -120,6 +121,8 @@ fn a_program_that_aborts_on_a_panic_outlives_its_runtimes() {
     }
 }
 
+/// Threads that have driven them keep their timers meanwhile, which may hold a handle of a runtime
+/// for its clock.
 #[cfg(target_os = "linux")]
 #[test]
 fn very_many_runtimes_leave_no_file_thread_or_memory() {
@@ -127,42 +130,60 @@ fn very_many_runtimes_leave_no_file_thread_or_memory() {
     if !is_alone_in_a_process(test) {
         return;
     }
-    const RUNTIMES: usize = 1_000;
+    const THREADS: usize = 50;
+    const RUNTIMES: usize = 20;
     let in_dir = |dir: &str| fs::read_dir(dir).unwrap().count();
     let resident = || {
         let status = fs::read_to_string("/proc/self/statm").unwrap();
         let pages: usize = status.split(' ').nth(1).unwrap().parse().unwrap();
         pages * 4_096
     };
-    let use_all = || {
-        for number in 0..RUNTIMES {
-            let mut builder = match number % 2 {
-                0 => Builder::new_current_thread(),
-                _ => Builder::new_multi_thread(),
-            };
-            let builder = builder.worker_threads(1 + number % 3).enable_all();
-            #[cfg(tokio_unstable)]
-            if number % 2 == 1 {
-                builder.enable_alt_timer();
-            }
-            let runtime = builder.build().unwrap();
-            let sleep = async { tickwheel::sleep(HOUR).now_or_never() };
-            runtime.block_on(sleep);
-            runtime.spawn(async { tickwheel::sleep(HOUR).await });
-            drop(runtime);
+    let use_one = |number: usize| {
+        let mut builder = match number % 2 {
+            0 => Builder::new_current_thread(),
+            _ => Builder::new_multi_thread(),
+        };
+        let builder = builder.worker_threads(1 + number % 3).enable_all();
+        #[cfg(tokio_unstable)]
+        if number % 2 == 1 {
+            builder.enable_alt_timer();
         }
-        // What outlives its runtime by a while has gone.
-        thread::sleep(1_000 * MS);
-        [
-            in_dir("/proc/self/fd"),
-            in_dir("/proc/self/task"),
-            resident(),
-        ]
+        let runtime = builder.build().unwrap();
+        let timer = runtime.block_on(async {
+            tickwheel::sleep(HOUR).now_or_never();
+            Timer::current()
+        });
+        runtime.spawn(async { tickwheel::sleep(HOUR).await });
+        drop(runtime);
+        // A clock that can be paused is told of the end by the next use.
+        drop(timer.deadline(HOUR));
+        timer
     };
+    let use_all = || {
+        let are_done = Barrier::new(THREADS + 1);
+        thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    let timers: Vec<_> = (0..RUNTIMES).map(use_one).collect();
+                    are_done.wait();
+                    are_done.wait();
+                    drop(timers);
+                });
+            }
+            are_done.wait();
+            // What outlives its runtime by a while has gone then.
+            thread::sleep(1_000 * MS);
+            let files = in_dir("/proc/self/fd");
+            let left = (files, in_dir("/proc/self/task"), resident());
+            are_done.wait();
+            left
+        })
+    };
+    let before = in_dir("/proc/self/fd");
     // The first makes what stays.
-    let ([files, threads, memory], now) = (use_all(), use_all());
-    assert!(now[0] <= files + 20, "{files} files, then {}", now[0]);
-    assert!(now[1] <= threads + 5, "{threads} threads, then {}", now[1]);
-    let more = now[2].saturating_sub(memory);
+    let ((_, threads, memory), now) = (use_all(), use_all());
+    assert!(now.0 <= before + 20, "{before} files, then {}", now.0);
+    assert!(now.1 <= threads + 5, "{threads} threads, then {}", now.1);
+    let more = now.2.saturating_sub(memory);
     assert!(more < 8 << 20, "{more} bytes more");
 }

@@ -8,8 +8,7 @@ use std::thread;
 
 use futures::executor::block_on;
 use tickwheel::error::Cancelled;
-use tickwheel::{DelayMap, Duration, Timer, sleep};
-use tokio::runtime::Builder;
+use tickwheel::{DelayMap, Duration, Timer};
 
 use super::{OnDrop, bounded};
 use crate::common::{HOUR, MS, current_thread, multi_thread, poll_once};
@@ -56,40 +55,6 @@ fn timers_made_on_a_runtime_that_is_gone_say_so_at_once() {
         assert!(map.insert(1, (), MS).is_err());
         assert!(timer.metrics().pending == 0 && timer.snapshot().pending() == 0);
     }
-}
-
-/// In builds with `test-util` too, where a timer holds a handle of such a runtime for its clock.
-#[cfg(target_os = "linux")]
-#[test]
-fn threads_that_have_driven_a_runtime_keep_none_of_its_files() {
-    const THREADS: usize = 60;
-    // Other tests of this process open files too. So the fewest of some looks count.
-    let open_files = || std::fs::read_dir("/proc/self/fd").unwrap().count();
-    let fewest = || (0..50).map(|_| open_files()).min().unwrap();
-    let (before, are_done) = (fewest(), Barrier::new(THREADS + 1));
-    thread::scope(|scope| {
-        for _ in 0..THREADS {
-            scope.spawn(|| {
-                // One with sockets has files.
-                let runtime = Builder::new_current_thread().enable_all().build();
-                let runtime = runtime.unwrap();
-                let timer = runtime.block_on(async {
-                    sleep(MS).await;
-                    Timer::current()
-                });
-                drop(runtime);
-                // A clock that can be paused is told of the end by the next use.
-                drop(timer.deadline(HOUR));
-                are_done.wait();
-                are_done.wait();
-                drop(timer);
-            });
-        }
-        are_done.wait();
-        let more = fewest().saturating_sub(before);
-        are_done.wait();
-        assert!(more < THREADS, "{more} files more after {THREADS} runtimes");
-    });
 }
 
 #[test]
