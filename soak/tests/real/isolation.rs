@@ -11,9 +11,7 @@ use std::thread;
 use tickwheel::{Deadline, Duration, Instant, ResetHandle, Sleep, Timer};
 use tokio::runtime::{Handle, Runtime};
 
-use crate::common::{HOUR, MS, PATIENCE, arm, current_thread, multi_thread};
-#[cfg(feature = "test-util")]
-use crate::{common::poll_with, paused_clock::settle};
+use crate::common::{HOUR, MS, PATIENCE, arm, current_thread, in_time, multi_thread, poll_with};
 
 /// A waker whose last clone uses the timer when it is dropped. If the timer dropped it while it
 /// holds a lock, the test would hang.
@@ -51,47 +49,36 @@ fn meddling(timer: &Timer, deadlines: Vec<Deadline>) -> Waker {
     }))
 }
 
-#[cfg(feature = "test-util")]
-#[tokio::test(start_paused = true)]
-async fn a_waker_is_dropped_under_no_lock() {
-    let timer = Timer::builder().shards(1).build().unwrap();
-    let waker = || meddling(&timer, Vec::new());
-    // The sleep is fired, dropped, or polled by another task. The deadline is cancelled, expired or
-    // dropped, or it passes.
-    let mut fired = timer.sleep(MS);
-    arm(&mut fired, &waker());
-    settle().await;
-    timer.sleep(2 * MS).await;
-    let mut dropped = timer.sleep(HOUR);
-    arm(&mut dropped, &waker());
-    arm(&mut dropped, &waker());
-    drop(dropped);
-    let mut deadlines: Vec<_> = (0..4).map(|_| timer.deadline(HOUR)).collect();
-    for deadline in &mut deadlines {
-        arm(deadline, &waker());
-        arm(deadline, &waker());
-    }
-    assert!(deadlines[0].handle().cancel() && deadlines[1].handle().expire());
-    drop(deadlines.swap_remove(0));
-    tokio::time::advance(HOUR).await;
-    for deadline in &mut deadlines {
-        let _ = poll_with(deadline, &waker());
-    }
-    let mut passed = timer.sleep(5 * MS);
-    arm(&mut passed, &waker());
-    tokio::time::advance(6 * MS).await;
-    assert!(poll_with(&mut passed, &waker()).is_ready());
-}
-
 #[test]
-fn a_meddling_waker_does_not_hang_a_shutdown() {
-    let runtime = current_thread();
-    let timer = Timer::builder().build_on(runtime.handle()).unwrap();
-    let pool = (0..10).map(|_| timer.deadline(HOUR)).collect();
-    let mut nap = timer.sleep(HOUR);
-    arm(&mut nap, &meddling(&timer, pool));
-    drop(runtime);
-    assert_eq!(timer.metrics().pending, 0);
+fn a_waker_is_dropped_under_no_lock() {
+    in_time(|| {
+        let runtime = current_thread();
+        let builder = Timer::builder().shards(1);
+        let timer = builder.build_on(runtime.handle()).unwrap();
+        let waker = || meddling(&timer, Vec::new());
+        // The sleep is fired, dropped, or polled by another task. The deadline is cancelled,
+        // expired or dropped, or it passes.
+        let mut fired = timer.sleep(20 * MS);
+        let _ = poll_with(&mut fired, &waker());
+        let mut dropped = timer.sleep(HOUR);
+        let mut deadlines = [HOUR, HOUR, HOUR, 20 * MS].map(|length| timer.deadline(length));
+        for _ in 0..2 {
+            arm(&mut dropped, &waker());
+            for deadline in &mut deadlines {
+                let _ = poll_with(deadline, &waker());
+            }
+        }
+        drop(dropped);
+        assert!(deadlines[0].handle().cancel() && deadlines[1].handle().expire());
+        runtime.block_on(timer.sleep(50 * MS));
+        drop(deadlines);
+        // The runtime ends.
+        let pool = (0..10).map(|_| timer.deadline(HOUR)).collect();
+        let mut nap = timer.sleep(HOUR);
+        arm(&mut nap, &meddling(&timer, pool));
+        drop(runtime);
+        assert_eq!(timer.metrics().pending, 0);
+    });
 }
 
 type Waiting = Pin<Box<dyn Future<Output = ()> + Send>>;
