@@ -10,17 +10,15 @@
 //!   is dropped, under no lock of the map.
 //! - A [`KeyedDeadline`] finds its entry by the identity of its word, so an older one never takes
 //!   out a newer one's entry.
-//! - A permit is taken under the part's lock right before an entry is inserted, and released right
-//!   after one was taken out, with no user code in between. So no panic costs a permit.
-//! - An entry has a `KeyedDeadline` from before it is inserted. If a panic drops that, it takes the
-//!   entry out.
+//! - No user code runs between a permit and its entry, under the part's lock. An entry has a
+//!   `KeyedDeadline` from before it is inserted, which takes it out if a panic drops that. So no
+//!   panic costs a permit.
 //! - A key's own code runs under a part's lock only in a look-up, which changes nothing.
 //!
 //! Orders that could go wrong, and why they do not:
 //!
 //! - *A newer deadline replaces a word that a call has found.* The call finds that the word has
-//!   ended, and looks the key up again. It returns `false` only if that word has ended too, or the
-//!   key is gone. If it acts in time, it came before the insert.
+//!   ended, and looks the key up again. If it acts in time, it came before the insert.
 //! - *A word leaves the map, and its owner restarts it, before a call acts.* The call acts on the
 //!   deadline that was the key's when it looked it up.
 //! - *Drain against expiry, cancel, reset, restart.* Each settles or moves the word, one after the
@@ -55,8 +53,8 @@ use crate::timer::Timer;
 /// map while its `KeyedDeadline` lives, expired or not, so that the deadline can be restarted and
 /// reset by key. Dropping the `KeyedDeadline` removes the key.
 ///
-/// The deadlines behave like a [`Deadline`](crate::Deadline): stalls do not count. Clones are
-/// handles of one map. A pending deadline fires even if all of them are dropped.
+/// The deadlines behave like a [`Deadline`](crate::Deadline). Clones are handles of one map. A
+/// pending deadline fires even if all of them are dropped.
 ///
 /// | call | cost |
 /// |---|---|
@@ -124,18 +122,11 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     /// Both return the key. [`InsertError::Closed`] after [`close`](DeadlineMap::close).
     /// [`InsertError::AtCapacity`] if the key is new and the map is at its limit.
     pub fn insert(&self, key: K, timeout: Duration) -> Result<KeyedDeadline<K>, InsertError<K>> {
-        let hash = self.hash(&key);
-        let put = self.put(hash, key, timeout, true);
-        put.map_err(|error| match error {
-            InsertIfAbsentError::Closed(key) => InsertError::Closed(key),
-            InsertIfAbsentError::AtCapacity(key) => InsertError::AtCapacity(key),
-            InsertIfAbsentError::Occupied(_) => unreachable!("it replaces what is there"),
-        })
+        self.put(self.hash(&key), key, timeout, None)
     }
 
-    /// Like [`insert`](DeadlineMap::insert), but only under a key that is not in the map.
-    ///
-    /// Of several calls that race for one key, exactly one gets a deadline.
+    /// Like [`insert`](DeadlineMap::insert), but only under a key that is not in the map. Of several
+    /// calls that race for one key, exactly one gets a deadline.
     ///
     /// # Errors
     ///
@@ -151,17 +142,17 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         if !self.inner.table.is_closed() && self.inner.find(hash, &key, |_| ()).is_some() {
             return Err(InsertIfAbsentError::Occupied(key));
         }
-        self.put(hash, key, timeout, false)
+        self.put(hash, key, timeout, Some(InsertIfAbsentError::Occupied))
     }
 
-    /// Arms a deadline, and inserts an entry for it. `replaces`: also in place of another.
-    fn put(
+    /// Arms a deadline, and inserts an entry for it, in place of another unless that is an error.
+    fn put<E: From<InsertError<K>>>(
         &self,
         hash: u32,
         key: K,
         timeout: Duration,
-        replaces: bool,
-    ) -> Result<KeyedDeadline<K>, InsertIfAbsentError<K>> {
+        occupied: Option<fn(K) -> E>,
+    ) -> Result<KeyedDeadline<K>, E> {
         let inner = &self.inner;
         // Before anything is armed, because dropping that would call the map again.
         Reentry::check(&inner.table);
@@ -178,32 +169,34 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
             inner: inner.clone(),
             has_ended: false,
         };
+        let word = keyed.word.clone();
         let mut part = inner.table.lock_part(inner.table.part_of(hash));
         // From here on the key's `Eq` is the only user code under this lock.
-        if inner.table.is_closed() {
+        let error: fn(K) -> E = if inner.table.is_closed() {
             inner.timer.reporter().count_rejected_insert();
-            return Err(InsertIfAbsentError::Closed(entry_key));
-        }
-        let word = keyed.word.clone();
-        if let Some(entry) = part.find_mut(hash, |entry| entry.key == entry_key) {
-            if !replaces {
-                return Err(InsertIfAbsentError::Occupied(entry_key));
-            }
-            let older = std::mem::replace(&mut entry.word, word);
-            drop(part);
-            inner.deadline(&older).settle(Err(Cancelled::REPLACED));
-            // While `keyed` can still be dropped, because this is user code and may panic.
-            drop(entry_key);
+            |key| InsertError::Closed(key).into()
+        } else if let Some(entry) = part.find_mut(hash, |entry| entry.key == entry_key) {
+            let Some(occupied) = occupied else {
+                let older = std::mem::replace(&mut entry.word, word);
+                drop(part);
+                inner.deadline(&older).settle(Err(Cancelled::REPLACED));
+                // While `keyed` can still be dropped, because this is user code and may panic.
+                drop(entry_key);
+                return Ok(keyed);
+            };
+            occupied
         } else if part.try_acquire() {
-            part.insert(Entry {
-                key: entry_key,
-                word,
-            });
+            let key = entry_key;
+            part.insert(Entry { key, word });
+            return Ok(keyed);
         } else {
             inner.timer.reporter().count_rejected_insert();
-            return Err(InsertIfAbsentError::AtCapacity(entry_key));
-        }
-        Ok(keyed)
+            |key| InsertError::AtCapacity(key).into()
+        };
+        drop(part);
+        // Before the error is made, which a panic of this user code would leak.
+        drop(keyed);
+        Err(error(entry_key))
     }
 
     /// Removes a key and cancels its deadline, if pending. Returns `false` if the key is not in the
@@ -314,15 +307,13 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     fn hash<Q: Hash + ?Sized>(&self, key: &Q) -> u32 {
         hash_of(&self.hash_builder, key)
     }
-}
 
-impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K, S> {
     /// Removes every key and cancels the pending deadlines,
     /// [drained](crate::error::Cancelled::is_drained). Returns their keys, each with the time left.
     ///
-    /// It is atomic: an insert comes wholly before or wholly after it. A deadline that ends by
-    /// itself, by its own [`KeyedDeadline`] or handle or by a replacing insert at that moment is
-    /// not returned. Other calls wait only while it removes the keys, not while it cancels.
+    /// It is atomic: an insert comes wholly before or wholly after it. A deadline that ends in any
+    /// other way at that moment is not returned. Other calls wait only while it removes the keys,
+    /// not while it cancels.
     pub fn drain(&self) -> Vec<(K, Duration)> {
         self.take_all(false)
     }
@@ -376,11 +367,11 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         expired
     }
 
-    /// Calls `f` with each key and the handle of its deadline, pending or not, in no order.
+    /// Calls `f` with each key and the handle of its deadline, pending or not, in no order. It
+    /// visits a key that stays in the map exactly once, and may miss one that comes or goes.
     ///
-    /// It is not an atomic snapshot: it visits a key that stays in the map exactly once, and may
-    /// miss one that is inserted or removed meanwhile. `f` may use the handle, whose wake-up also
-    /// runs under the lock, but must not call the map (see [Closures](DeadlineMap#closures)).
+    /// `f` may use the handle, whose wake-up also runs under the lock, but must not call the map
+    /// (see [Closures](DeadlineMap#closures)).
     pub fn for_each(&self, mut f: impl FnMut(&K, &ResetHandle)) {
         let inner = &*self.inner;
         for part in inner.table.lock_each() {
@@ -392,8 +383,8 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
 }
 
 impl<K, S> DeadlineMap<K, S> {
-    /// How many keys are in the map, their deadlines pending or not. It reads one count for each
-    /// part, without a lock, so the sum may mix moments.
+    /// How many keys are in the map, their deadlines pending or not. It takes no lock, so the sum
+    /// may mix moments.
     pub fn len(&self) -> usize {
         self.inner.table.len()
     }
@@ -490,11 +481,7 @@ impl<K> Drop for KeyedDeadline<K> {
     fn drop(&mut self) {
         // Dropped by a panic in a closure. Locking would panic again, so the entry stays, ended.
         let is_in_closure = Reentry::is_held(&self.inner.table) && std::thread::panicking();
-        let own = if is_in_closure {
-            None
-        } else {
-            self.inner.take_own(&self.word)
-        };
+        let own = (!is_in_closure).then(|| self.inner.take_own(&self.word));
         self.deadline_ref().cancel_unawaited();
         drop(own);
     }
@@ -561,8 +548,8 @@ impl<K> Inner<K> {
     }
 }
 
-/// The map's entry for a key. It is small, because a look-up reads it from memory. The look-up
-/// reads the word next, so the hash and the shard are in the word.
+/// Small, because a look-up reads it from memory. It reads the word next, which has the hash and
+/// the shard.
 struct Entry<K> {
     key: K,
     word: Arc<Word>,

@@ -5,11 +5,13 @@
 mod closures;
 mod delay_map;
 
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::{BuildHasherDefault, Hash, Hasher};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tickwheel::{DeadlineMap, DelayMap, Instant, Timer};
 
-use crate::common::{HOUR, MS};
+use crate::common::{HOUR, MS, panic_of};
 
 /// All keys collide, which a hasher of the user's own may cause.
 #[derive(Clone, Default)]
@@ -31,6 +33,41 @@ async fn a_drained_deadline_says_so_in_words() {
     let keyed = map.insert(1, HOUR).unwrap();
     assert_eq!(map.drain(), [(1, HOUR)]);
     assert!(keyed.await.unwrap_err().to_string().contains("all others"));
+}
+
+/// The first of its clones that is dropped panics.
+#[derive(Clone)]
+struct Panics(Arc<AtomicBool>);
+
+impl Drop for Panics {
+    fn drop(&mut self) {
+        assert!(self.0.swap(true, Ordering::Relaxed), "it is the first");
+    }
+}
+
+impl Hash for Panics {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
+}
+
+impl PartialEq for Panics {
+    fn eq(&self, _: &Panics) -> bool {
+        true
+    }
+}
+
+impl Eq for Panics {}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_key_is_not_leaked_if_its_other_clone_panics() {
+    for is_closed in [false, true] {
+        let map = DeadlineMap::with_limit(&Timer::current(), 0);
+        if is_closed {
+            map.close();
+        }
+        let key = Arc::new(AtomicBool::new(false));
+        panic_of(|| map.insert(Panics(key.clone()), HOUR));
+        assert_eq!(Arc::strong_count(&key), 1, "{is_closed}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
