@@ -329,7 +329,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         {
             let mut all = inner.table.lock_all();
             if close {
-                all.close();
+                inner.table.close(&all);
             }
             parts.extend(all.parts.iter_mut().map(|part| {
                 let taken = std::mem::replace(&mut **part, LinearHashTable::new());

@@ -1,9 +1,8 @@
 //! A hash table that grows and shrinks by a bounded step, at any size.
 //!
-//! It is Litwin's linear hashing (1980) over small tables, the *segments*. When the segments are
-//! full on average, one of them is split, in a fixed order. When they are half empty, the last one
-//! is merged into the one that it was split from. So an insert or a removal moves at most one
-//! segment's entries, where a table that doubles moves all of them.
+//! It is Litwin's linear hashing (1980) over small tables, the *segments*. When they are full on
+//! average, one is split, in a fixed order. When they are half empty, the last one is merged into
+//! the one that it was split from. So an insert or a removal moves at most one segment's entries.
 //!
 //! Invariants: an entry lies in the segment that [`segment_of`] returns for its hash. A key's own
 //! code runs only in a look-up, so a panic leaves the table whole.

@@ -1,8 +1,8 @@
 //! The table of the maps: parts by the hash of the key, each behind a lock of its own.
 //!
-//! A library's concurrent map cannot keep the maps' promises: `drain` and `close` are atomic, so
-//! all parts can be locked at once, and a key's `Hash` and `Drop` run outside the locks. A part is
-//! made when it is first needed.
+//! A library's concurrent map has no atomic `drain` and `close`, for which all parts can be locked
+//! at once, and runs a key's `Hash` and `Drop` within its locks. A part is made when it is first
+//! needed.
 //!
 //! Each key has a permit. A count that many threads write is slow, so there is one for all keys
 //! only under a limit. Otherwise each part counts its own.
@@ -56,7 +56,6 @@ pub(crate) struct PartGuard<'a, P> {
 
 pub(crate) struct AllParts<'a, P> {
     pub(crate) parts: Vec<PartGuard<'a, P>>,
-    closed: &'a AtomicBool,
     /// Unlocked last, because fields are dropped in their order.
     _making: MutexGuard<'a, ()>,
 }
@@ -114,7 +113,6 @@ impl<P> Table<P> {
         let lock = |index| Some(self.lock(self.made(index)?, index));
         AllParts {
             parts: (0..self.parts()).filter_map(lock).collect(),
-            closed: &self.closed,
             _making: making,
         }
     }
@@ -133,6 +131,12 @@ impl<P> Table<P> {
     #[inline]
     fn shared_permits(&self) -> Option<&AtomicUsize> {
         (self.limit < usize::MAX).then_some(&self.permits)
+    }
+
+    /// Closes the table, including all parts that are made later.
+    pub(crate) fn close(&self, _: &AllParts<'_, P>) {
+        // Release: pairs with `is_closed`, and carries the earlier removals.
+        self.closed.store(true, Ordering::Release);
     }
 
     /// Whether the table was closed. The answer is exact while a part is locked.
@@ -232,16 +236,8 @@ impl<P> DerefMut for PartGuard<'_, P> {
     }
 }
 
-impl<P> AllParts<'_, P> {
-    /// Closes the table, including all parts that are made later.
-    pub(crate) fn close(&mut self) {
-        // Release: pairs with `is_closed`, and carries the earlier removals.
-        self.closed.store(true, Ordering::Release);
-    }
-}
-
-/// In debug builds, panics if a map is called under one of its own locks: from a closure given to
-/// it, or the `Eq`, `Borrow` or `Clone` of a key. In a release build such a call hangs.
+/// In debug builds, panics if a map is called under one of its own locks. In a release build such a
+/// call hangs.
 pub(crate) struct Reentry {
     table: usize,
 }
@@ -307,11 +303,9 @@ pub(crate) fn hash_of(hash_builder: &impl BuildHasher, key: &(impl Hash + ?Sized
     (product >> 64 ^ product) as u32
 }
 
-/// The default hasher of both maps, a parameter of their types.
-///
-/// It is the standard library's hash, keyed at random for each map, so that keys cannot be chosen
-/// to collide. If the clock is paused when the map is made, the hash is fixed, so that equal runs
-/// are equal.
+/// The default hasher of both maps: the standard library's hash, keyed at random for each map, so
+/// that keys cannot be chosen to collide. If the clock is paused when the map is made, the hash is
+/// fixed, so that equal runs are equal.
 #[derive(Clone, Debug)]
 pub struct DefaultHashBuilder(Option<RandomState>);
 

@@ -3,9 +3,8 @@
 //! Invariant: whenever the lock of a part is free, nothing in the part is due before its tick here,
 //! which may be too early. Only a thread with the part's lock writes the tick.
 //!
-//! The stream remembers which part is first, and up to which tick ([`First`]). It compares all
-//! parts again after each lowered tick, because the thread of an item that is set later may have
-//! read the clock before the stream did.
+//! The stream remembers which part is first ([`First`]). It compares all parts again after each
+//! lowered tick: the thread of an item that is set later may have read the clock before it.
 
 use crate::clock::tick::{AtomicTick, Tick};
 use crate::sync::{AtomicBool, Ordering};

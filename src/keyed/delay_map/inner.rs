@@ -4,7 +4,7 @@
 //! ```text
 //!   a call that makes a change                  the stream
 //!   --------------------------                  ----------
-//!   C1  with the part locked: change the part   S1  check by itself (`stops_waiting`)
+//!   C1  with the part locked: change the part   S1  stop waiting
 //!       and write its earliest tick             S2  take the first of what is due (`take_due`)
 //!   C2  with the part unlocked: ask whether     S3  register its waker, begin a check, read the
 //!       the stream has to be woken                  earliest ticks: nothing is due, no end
@@ -12,12 +12,12 @@
 //!                                               S5  wait
 //! ```
 //!
-//! On a clock that can be paused, the timer must not pull virtual time along to an item that is
-//! gone. So there each change writes the exact earliest tick of its part. A change that finds the
-//! timer set for another tick takes it away, and wakes the stream to set it again.
-//!
 //! Invariant: no wake-up is lost. Whenever the stream waits, and no call is between C1 and its last
 //! step, the timer is set for the earliest tick or before, or the stream was woken.
+//!
+//! Where time may jump, the timer must not pull it along to an item that is gone. So there each
+//! change writes the exact earliest tick of its part. If that is another tick than before, C2 takes
+//! the timer away, and C3 lets the stream set it again, unless it waits for an earlier tick.
 //!
 //! No other lock is taken with a part locked.
 //!
@@ -65,9 +65,17 @@ pub(super) struct Inner<K, V> {
     stream_timer: Arc<Word>,
 }
 
+/// What a stream remembers between its polls: the last reading of the clock, and the first part.
 pub(super) struct Search {
     pub(super) present: Tick,
     pub(super) first: Option<First>,
+}
+
+impl Search {
+    pub(super) const NEW: Search = Search {
+        present: Tick::FIRST,
+        first: None,
+    };
 }
 
 /// The locked part of a key's hash, and the index of its item there, if any.
@@ -136,19 +144,53 @@ impl<K, V> Inner<K, V> {
         Setting { deadline, tick }
     }
 
-    /// The end of C1, and C2 and C3, after an item was set. Unlocks the part.
-    pub(super) fn finish_set(&self, part: LockedPart<'_, K, V>, setting: Setting) {
-        if self.clock().is_pausable() {
-            return self.finish_change(part);
+    /// Whether time may jump, and each thread may read another clock: if the clock can be paused.
+    fn may_jump(&self) -> bool {
+        self.clock().is_pausable()
+    }
+
+    /// The end of C1, and C2 and C3, after an item was set to a tick, or items were taken out.
+    /// Unlocks the part.
+    pub(super) fn finish(&self, part: LockedPart<'_, K, V>, set_to: Option<Tick>) {
+        if self.may_jump() {
+            let earliest = part.earliest();
+            let before = self.earliest.write(&part, earliest);
+            drop(part);
+            let needs_wake_for = |tick| self.waker.is_needed_for(tick);
+            let sooner = earliest.min(before).before().unwrap_or(Tick::FIRST);
+            let waits_for_other = !needs_wake_for(sooner) && needs_wake_for(Tick::FIRST);
+            if earliest != before && !waits_for_other {
+                self.stream_timer().cancel_unawaited();
+                // A stream that checks by itself sets another one, or needs none.
+                self.wake_stream_for(Tick::FIRST);
+            }
+            return;
         }
         // An earlier tick may have been too early, and stays. That costs one check; finding the
         // earliest again would cost more each time.
-        let turn = part.turn_for(setting.tick);
+        let Some(tick) = set_to else {
+            return;
+        };
+        let turn = part.turn_for(tick);
         let is_earlier = self.earliest.lower(&part, turn);
         drop(part);
         // If it is not earlier, the call that wrote the earlier one wakes the stream, for both.
-        if is_earlier && self.waker.is_needed_for(turn) {
+        if is_earlier {
+            self.wake_stream_for(turn);
+        }
+    }
+
+    /// C2 and C3: wakes the stream if it waits beyond this tick.
+    fn wake_stream_for(&self, tick: Tick) {
+        if self.waker.is_needed_for(tick) {
             self.wake_stream();
+        }
+    }
+
+    /// C3: wakes the task that waits for the stream, if any. Call this under no lock.
+    fn wake_stream(&self) {
+        if let Some(waker) = self.waker.take() {
+            self.timer.reporter().wake(waker);
         }
     }
 
@@ -186,69 +228,20 @@ impl<K, V> Inner<K, V> {
         part.inserted += 1;
         let Some(index) = found else {
             part.insert(key, hash, value, setting, end);
-            self.finish_set(part, setting);
+            self.finish(part, Some(setting.tick));
             return None;
         };
         part.set(index, setting);
         let item = part.items.at_mut(index);
         item.end = end;
         let replaced = mem::replace(&mut item.value, value);
-        self.finish_set(part, setting);
+        self.finish(part, Some(setting.tick));
         drop(key);
         Some(replaced)
     }
 
-    /// Like `finish_set`, after an item was taken out. On the system's clock the earliest tick and
-    /// the timer stay, at the cost of one early check.
-    pub(super) fn finish_take(&self, part: LockedPart<'_, K, V>) {
-        if self.clock().is_pausable() {
-            self.finish_change(part);
-        }
-    }
-
-    /// Like `finish_set`, after any change of a part.
-    pub(super) fn finish_change(&self, part: LockedPart<'_, K, V>) {
-        let (before, earliest) = self.write_earliest(&part);
-        drop(part);
-        self.after_change(before, earliest);
-    }
-
-    /// Writes the earliest tick of a locked part. Also returns the previous one.
-    fn write_earliest(&self, part: &LockedPart<'_, K, V>) -> (Tick, Tick) {
-        let earliest = part.earliest();
-        (self.earliest.write(part, earliest), earliest)
-    }
-
-    /// C2 and C3.
-    fn after_change(&self, before: Tick, earliest: Tick) {
-        if earliest == before {
-            return;
-        }
-        let is_needed_for = |tick| self.waker.is_needed_for(tick);
-        let mut is_woken = earliest < before && is_needed_for(earliest);
-        if self.clock().is_pausable() {
-            // The timer is set for another tick, or a stream that has read the one before sets it.
-            let is_other = self.stream_timer.due() != Some(self.earliest.of_all());
-            if is_other || before.before().is_some_and(is_needed_for) {
-                self.stream_timer().cancel_unawaited();
-                // A stream that checks by itself sets another one, or needs none.
-                is_woken |= is_needed_for(Tick::FIRST);
-            }
-        }
-        if is_woken {
-            self.wake_stream();
-        }
-    }
-
-    /// C3: wakes the task that waits for the stream, if any. Call this under no lock.
-    fn wake_stream(&self) {
-        if let Some(waker) = self.waker.take() {
-            self.timer.reporter().wake(waker);
-        }
-    }
-
     pub(super) fn take_all(&self, close: bool) -> Vec<(K, V, Duration)> {
-        let (mut taken, mut changes) = (Vec::new(), Vec::new());
+        let (mut taken, mut is_changed) = (Vec::new(), false);
         let mut parts = self.table.lock_all();
         let now = self.now();
         for part in &mut parts.parts {
@@ -256,18 +249,16 @@ impl<K, V> Inner<K, V> {
             taken.push(part.take_all());
             // With all parts locked, so that no thread sees an empty map whose permits are taken.
             part.release(left);
-            changes.push(self.write_earliest(part));
+            is_changed |= self.earliest.write(part, Tick::NEVER) != Tick::NEVER;
         }
         if close {
             // It carries the released permits to `is_finished`. The waker's lock orders it with S3.
-            parts.close();
+            self.table.close(&parts);
         }
         drop(parts);
-        if close {
+        self.stream_timer().cancel_unawaited();
+        if close || is_changed && self.waker.is_needed_for(Tick::FIRST) {
             self.wake_stream();
-        }
-        for (before, earliest) in changes {
-            self.after_change(before, earliest);
         }
         // After the locks, because there may be millions.
         let items = taken.into_iter().flatten();
@@ -305,10 +296,10 @@ impl<K, V> Inner<K, V> {
 }
 
 impl<K, V> Inner<K, V> {
-    /// Begins a poll. On a pausable clock, this thread may read another clock than the last.
+    /// Begins a poll, which may read another clock than the last one.
     pub(super) fn begin_search(&self, search: &mut Search) {
-        if self.clock().is_pausable() {
-            (search.present, search.first) = (Tick::FIRST, None);
+        if self.may_jump() {
+            *search = Search::NEW;
         }
     }
 
@@ -337,7 +328,8 @@ impl<K, V> Inner<K, V> {
                 return Found::Nothing;
             };
             let mut taken = 0;
-            // Whether the part has another item of the tick of the last one taken.
+            // Whether the part has another item of the tick of the last one taken. Then the written
+            // tick is at most too early, and finding the earliest again costs more.
             let mut has_more = false;
             let found = loop {
                 let found = part.items.find_due(limit.get(), &mut budget);
@@ -353,13 +345,13 @@ impl<K, V> Inner<K, V> {
             };
             part.release(taken);
             part.expired += taken as u64;
-            if has_more {
-                // The written tick is at most too early, and finding the earliest again costs more.
-                self.finish_take(part);
-            } else {
+            if !has_more {
                 search.first = None;
-                self.finish_change(part);
+                if !self.may_jump() {
+                    self.earliest.write(&part, part.earliest());
+                }
             }
+            self.finish(part, None);
             if taken > 0 {
                 return Found::Due(taken);
             }
@@ -380,50 +372,37 @@ impl<K, V> Inner<K, V> {
     }
 
     /// S3 to S5: begins a check and sets the stream's timer. Ready with the tick that has come, if
-    /// something may be due now. Call this after the waker was registered.
+    /// something may be due now, or `None` at the end of the runtime. Call this after the waker was
+    /// registered.
     pub(super) fn poll_stream_timer(
         &self,
         watch: &mut Option<Watch>,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Tick, Cancelled>> {
-        let earliest = self.waker.begins_to_wait(|| self.earliest.of_all());
+    ) -> Poll<Option<Tick>> {
+        let earliest = self.waker.next_check.begin(|| self.earliest.of_all());
         // Read after the ticks, so this is no earlier than the reading of a call that has set one.
         // The driver may be ahead where its clock is paused and this thread reads the system's.
         let present = self.clock().current_tick().max(self.shard.turned_to());
+        let timer = self.stream_timer();
         let set = if earliest <= present {
             Poll::Ready(EXPIRED)
+        } else if earliest != Tick::NEVER {
+            timer.wait_until(earliest, cx.waker())
         } else {
-            self.set_timer(earliest, watch, cx.waker())
+            timer.cancel_unawaited();
+            let watch = watch.get_or_insert_with(|| self.timer.watch());
+            let end = watch.poll_end(cx.waker());
+            end.map(|()| Err(Cancelled::SHUTDOWN))
         };
-        let ended = match set {
-            Poll::Pending => {
-                self.waker.waits_until(earliest);
-                return Poll::Pending;
-            }
-            Poll::Ready(ended) => ended,
-        };
-        if ended == Err(Cancelled::SHUTDOWN) {
-            return Poll::Ready(Err(Cancelled::SHUTDOWN));
+        if set.is_pending() {
+            self.waker.next_check.at(earliest);
         }
-        self.waker.stops_waiting();
-        // The driver has come to the tick, unlike this thread's clock, or the timer was taken away.
-        Poll::Ready(Ok(if ended.is_ok() { earliest } else { Tick::FIRST }))
-    }
-
-    /// S4: sets the stream's timer to a tick, or takes it away for `NEVER`, where only the end of
-    /// the runtime wakes the stream. Ready if that timer has ended.
-    fn set_timer(
-        &self,
-        tick: Tick,
-        watch: &mut Option<Watch>,
-        waker: &Waker,
-    ) -> Poll<Result<(), Cancelled>> {
-        if tick != Tick::NEVER {
-            return self.stream_timer().wait_until(tick, waker);
-        }
-        self.stream_timer().cancel_unawaited();
-        let watch = watch.get_or_insert_with(|| self.timer.watch());
-        watch.poll_end(waker).map(|()| Err(Cancelled::SHUTDOWN))
+        set.map(|ended| match ended {
+            Ok(()) => Some(earliest),
+            Err(Cancelled::SHUTDOWN) => None,
+            // The timer was taken away.
+            Err(_) => Some(Tick::FIRST),
+        })
     }
 
     /// The stream has ended. Returns its waker, for the caller to drop.
@@ -435,7 +414,7 @@ impl<K, V> Inner<K, V> {
     /// The stream goes. Call this last: from now on there may be another one.
     pub(super) fn release_stream(&self) {
         // No call wakes a stream that is gone.
-        self.waker.stops_waiting();
+        self.waker.next_check.at(Tick::FIRST);
         let waker = self.stop_stream();
         self.has_stream.store(false, Ordering::Release);
         // Last, because this is user code.

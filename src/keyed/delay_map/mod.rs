@@ -1,14 +1,14 @@
 //! The [`DelayMap`]: delayed values by key, and one stream of the expired ones.
 //!
-//! Each part of the map's table has a wheel, which the stream advances. One timer wakes the stream
-//! at the earliest due of all parts. So a value costs no waker and no entry in the timer's wheels.
+//! Each part of the table has a wheel, which the stream advances. One timer wakes the stream at the
+//! earliest due of all. So a value costs no waker and no entry in the timer's wheels.
 //!
 //! Invariants:
 //!
 //! - An item is in its part from its insert until it comes out, due or not. It is taken out under
 //!   the part's lock, so it comes out once, one way.
-//! - From its due on an item belongs to the stream, by a reading of the clock under the part's
-//!   lock. No call by its key shows, changes or moves it. Calls that take it out still do.
+//! - From its due on, by a reading of the clock under the part's lock, an item belongs to the
+//!   stream: calls by its key may take it out, and no more.
 //! - Items come out in the order of their ticks, within a tick in the order in which they were set
 //!   in their part, and parts in their order. An item made due counts from the present tick.
 //! - A key's `Eq` and `Borrow` in a look-up, and the closures, are the only user code under a
@@ -42,21 +42,20 @@ pub use stream::{Expirations, Expired};
 
 /// Delayed values by key, which come out of one stream when their delay has passed.
 ///
-/// Any number of clones insert, reset and remove from any task or thread. [`Expirations`] is the
-/// one stream. Where one task owns all values and keeps the returned keys, a
-/// [`DelayQueue`](crate::DelayQueue) takes less CPU and memory.
+/// Clones insert, reset and remove from any task or thread. [`Expirations`] is the one stream. For
+/// one owner that keeps the returned keys, a [`DelayQueue`](crate::DelayQueue) takes less CPU and
+/// memory.
 ///
 /// - A value never comes out early, and at most one tick of the timer late, on top of tokio's
 ///   rounding and scheduling. Values come in the order of their ticks, and within a tick in no
 ///   particular order. Each leaves the map once, by the stream or by one call.
-/// - From its due on a value belongs to the stream, however busy the consumer is. It becomes due by
-///   its delay, the end of its time to live, or an [`expire`](DelayMap::expire). The calls that
+/// - From its due on a value belongs to the stream, however busy the consumer is. The calls that
 ///   read, change or move the value of a key then return `false` or `None`, so none hands out or
 ///   revives an ended value.
 /// - Until the stream has taken a value, it is in the map, due or not: it counts, and it can be
 ///   removed, replaced or drained. So a job that no task has begun can still be cancelled.
-/// - The stream ends when the map is empty and was closed, or lost its last handle. It also ends
-///   when the timer's runtime has shut down. Dropping it loses no value.
+/// - The stream ends when the map is empty and was closed, or lost its last handle, and when the
+///   timer's runtime has shut down. Dropping it loses no value.
 ///
 /// | call | cost |
 /// |---|---|
@@ -64,13 +63,14 @@ pub use stream::{Expirations, Expired};
 /// | [`drain`](DelayMap::drain), [`close`](DelayMap::close) | the locks of all parts at once, for a moment; O(keys) after them |
 /// | [`for_each`](DelayMap::for_each), [`retain`](DelayMap::retain), [`expire_all`](DelayMap::expire_all) | O(keys), under the lock of one part at a time: a map has four for each core |
 ///
-/// The map calls a key's `Hash` with no lock held, and drops keys and values after all locks. If
-/// one of these panics, that call panics and no other key is harmed.
+/// A key's `Hash`, and the drop of keys and values, run under no lock. If one of them panics, that
+/// call panics and no other key is harmed.
 ///
 /// # Closures
 ///
-/// As for a [`DeadlineMap`](crate::DeadlineMap#closures), all closures run under the lock of one
-/// part. They must not call the map, nor poll or drop its stream.
+/// All closures run under the lock of one part, [as for a
+/// `DeadlineMap`](crate::DeadlineMap#closures). They must not call the map, nor poll or drop its
+/// stream.
 ///
 /// # Example
 ///
@@ -128,9 +128,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     /// # Errors
     ///
     /// Both return key and value. [`InsertError::AtCapacity`] if the key is new and the map is at
-    /// its limit. [`InsertError::Closed`] if the map is closed, or the stream or another wait on
-    /// the timer has noticed that its runtime has shut down. Until then an insert succeeds, and
-    /// [`drain`](DelayMap::drain) returns its value.
+    /// its limit. [`InsertError::Closed`] if the map is closed, or a wait on the timer has noticed
+    /// that its runtime has shut down. Until then [`drain`](DelayMap::drain) returns the value.
     pub fn insert(
         &self,
         key: K,
@@ -260,7 +259,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         let result = act(&mut item.value);
         let setting = self.inner.setting(now, deadline.min(item.end));
         part.set(index, setting);
-        self.inner.finish_set(part, setting);
+        self.inner.finish(part, Some(setting.tick));
         result
     }
 
@@ -275,7 +274,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         let now = self.inner.now();
         let now = self.inner.setting(now, now);
         let is_pending = part.make_due(index, now);
-        self.inner.finish_change(part);
+        self.inner.finish(part, Some(now.tick));
         is_pending
     }
 
@@ -300,7 +299,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         }
         let Item { key, value, .. } = part.remove(index);
         part.release(1);
-        self.inner.finish_take(part);
+        self.inner.finish(part, None);
         // If this panics, the value is dropped, not lost.
         drop(key);
         Some(value)
@@ -326,10 +325,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     }
 
     /// Reads or changes the value of a key, while its delay goes on. `None` if the key is missing
-    /// or its value due.
+    /// or its value due. To drop an old value after the lock, return it:
+    /// `map.update(key, |value| std::mem::replace(value, new))`.
     ///
-    /// `change` must not call the map (see [Closures](DelayMap#closures)). To drop an old value
-    /// after the lock, return it: `map.update(key, |value| std::mem::replace(value, new))`.
+    /// `change` must not call the map (see [Closures](DelayMap#closures)).
     pub fn update<Q, R>(&self, key: &Q, change: impl FnOnce(&mut V) -> R) -> Option<R>
     where
         K: Borrow<Q>,
@@ -362,19 +361,14 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         Some(self.touch_at(part, index, act, now.after(delay), now))
     }
 
-    /// [`touch`](DelayMap::touch) for a key that may be new: calls `act` with its value and
-    /// restarts the delay, or inserts the value that `make` returns, and calls `act` with that. It
-    /// is one atomic step. Returns the result of `act`, and a due value, which the new one
-    /// replaces.
+    /// [`touch`](DelayMap::touch) for a key that may be new: where no value is pending, inserts the
+    /// one that `make` returns, and calls `act` with it. Returns the result of `act`, and a due
+    /// value, which the new one replaces. If a closure panics, the map is as before the call, but
+    /// for what `act` has changed in a pending value.
     ///
     /// # Errors
     ///
     /// Those of an [`insert`](DelayMap::insert), with the key. Neither closure was called.
-    ///
-    /// # Panics
-    ///
-    /// If a closure does. The map is then as before the call, but for what `act` has changed in a
-    /// pending value.
     ///
     /// ```
     /// # use tickwheel::{DelayMap, Duration, Timer};
@@ -409,25 +403,22 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         // Inserted only after both closures. It outlives the lock if one of them panics.
         let mut made = None;
         let acted = catch_unwind(AssertUnwindSafe(|| act(made.insert(make()))));
-        match (acted, made) {
-            (Ok(result), Some(value)) => {
-                let setting = inner.setting(now, now.after(delay));
-                let replaced = inner.place(place, key, value, setting, Moment::MAX);
-                Ok((result, replaced))
-            }
-            (acted, made) => {
+        let result = match acted {
+            Ok(result) => result,
+            Err(panic) => {
                 place.part.release(usize::from(place.found.is_none()));
                 drop(place);
                 drop(made);
-                match acted {
-                    Err(panic) => resume_unwind(panic),
-                    Ok(_) => unreachable!("`act` was called with what was made"),
-                }
+                resume_unwind(panic)
             }
-        }
+        };
+        let value = made.expect("`act` was called with it");
+        let setting = inner.setting(now, now.after(delay));
+        let replaced = inner.place(place, key, value, setting, Moment::MAX);
+        Ok((result, replaced))
     }
 
-    /// The pending item of a key, and the time at which it was pending.
+    /// The pending item of a key, and the time of that look.
     fn find_pending<Q>(&self, key: &Q) -> Option<(LockedPart<'_, K, V>, u32, Moment)>
     where
         K: Borrow<Q>,
@@ -449,8 +440,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
 }
 
 impl<K, V, S> DelayMap<K, V, S> {
-    /// How many values are in the map, due or not. It reads one count for each part, without a
-    /// lock, so the sum may mix moments.
+    /// How many values are in the map, due or not. It takes no lock, so the sum may mix moments.
     pub fn len(&self) -> usize {
         self.inner.table.len()
     }
@@ -461,11 +451,9 @@ impl<K, V, S> DelayMap<K, V, S> {
         self.inner.table.is_empty()
     }
 
-    /// Calls `act` with each key, its value, due or not, and its deadline, in no order.
-    ///
-    /// It is not an atomic snapshot: it shows a key that stays in the map exactly once, and may
-    /// miss one that comes or goes, or a value that moves between keys. `act` must not call the map
-    /// (see [Closures](DelayMap#closures)).
+    /// Calls `act` with each key, its value, due or not, and its deadline, in no order. It shows a
+    /// key that stays in the map exactly once, and may miss one that comes or goes, or a value that
+    /// moves between keys. `act` must not call the map (see [Closures](DelayMap#closures)).
     pub fn for_each(&self, mut act: impl FnMut(&K, &V, Instant)) {
         for part in self.inner.table.lock_each() {
             for item in part.indices().map(|index| part.items.at(index)) {
@@ -475,20 +463,16 @@ impl<K, V, S> DelayMap<K, V, S> {
         }
     }
 
-    /// Another stream, if the previous one was dropped. `None` while there is one.
-    ///
-    /// The map keeps values that become due meanwhile, and the new stream yields them first. A
-    /// value that the former consumer has taken is gone with it.
+    /// Another stream, if the previous one was dropped. `None` while there is one. The new stream
+    /// first yields the values that became due meanwhile.
     pub fn expirations(&self) -> Option<Expirations<K, V>> {
         let is_ours = self.inner.try_acquire_stream();
         is_ours.then(|| Expirations::new(self.inner.clone()))
     }
 
-    /// Keeps the values for which `keep` returns `true`, and drops the others after the lock. It is
-    /// called for all that the stream has not taken, due or not.
-    ///
-    /// `keep` must not call the map (see [Closures](DelayMap#closures)). If it panics, no further
-    /// value is dropped.
+    /// Keeps the values, due or not, for which `keep` returns `true`, and drops the others after the
+    /// lock. `keep` must not call the map (see [Closures](DelayMap#closures)). If it panics, no
+    /// further value is dropped.
     pub fn retain(&self, mut keep: impl FnMut(&K, &mut V) -> bool) {
         for mut part in self.inner.table.lock_each() {
             let mut removed = Vec::new();
@@ -502,7 +486,7 @@ impl<K, V, S> DelayMap<K, V, S> {
                     }
                 }
             }));
-            self.inner.finish_take(part);
+            self.inner.finish(part, None);
             // After the lock, because these drops are user code.
             drop(removed);
             if let Err(panic) = outcome {
@@ -511,20 +495,21 @@ impl<K, V, S> DelayMap<K, V, S> {
         }
     }
 
-    /// Removes everything, in no order: each value with its key and the time that it had left, zero
-    /// if it was due. It is atomic: an insert comes wholly before or wholly after it.
+    /// Removes everything, in no order: each value with its key and the time left, zero if it was
+    /// due. It is atomic: an insert comes wholly before or wholly after it.
     pub fn drain(&self) -> Vec<(K, V, Duration)> {
         self.inner.take_all(false)
     }
 
     /// Makes every value due now, and returns how many were pending. It is atomic for each key.
-    /// Each value that was in the map before the call belongs to the stream after it.
     pub fn expire_all(&self) -> usize {
         let mut pending = 0;
-        for mut part in self.inner.table.lock_each() {
+        let filled = |part: &LockedPart<'_, K, V>| part.len() > 0;
+        for mut part in self.inner.table.lock_each().filter(filled) {
             let now = self.inner.now();
-            pending += part.make_all_due(self.inner.setting(now, now));
-            self.inner.finish_change(part);
+            let now = self.inner.setting(now, now);
+            pending += part.make_all_due(now);
+            self.inner.finish(part, Some(now.tick));
         }
         pending
     }

@@ -1,6 +1,5 @@
-//! One part of a [`DelayMap`](super::DelayMap): its items in a wheel, and their index by key.
-//!
-//! The wheel is also the queue of due items: an item lies in it until it comes out.
+//! One part of a [`DelayMap`](super::DelayMap): its items in a wheel, until they come out, and
+//! their index by key.
 //!
 //! Invariants: an item is in both the wheel and the index, or in neither. It is due at the tick of
 //! its deadline, or, if that had passed when it was set, at the tick in which it was set.

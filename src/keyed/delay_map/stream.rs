@@ -1,7 +1,7 @@
 //! The stream of a [`DelayMap`](super::DelayMap).
 //!
-//! Invariant: the stream waits only when nothing is due in any part. A call that changes this
-//! before the stream's timer fires wakes the stream. `inner.rs` shows the steps `S1` to `S5`.
+//! Invariant: the stream waits only when nothing is due in any part, and is woken when a call
+//! changes this. `inner.rs` shows the steps `S1` to `S5`.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -35,10 +35,9 @@ pub struct Expired<K, V> {
     pub deadline: Instant,
 }
 
-/// The stream of a [`DelayMap`](super::DelayMap)'s expired values.
-///
-/// It ends [as the map's page says](super::DelayMap). If it is dropped and no task will take
-/// [another one](super::DelayMap::expirations), [`close`](super::DelayMap::close) the map.
+/// The stream of a [`DelayMap`](super::DelayMap)'s expired values, which ends [as the map's page
+/// says](super::DelayMap). If it is dropped and no task will take [another
+/// one](super::DelayMap::expirations), [`close`](super::DelayMap::close) the map.
 ///
 /// Cancel safety: dropping a future of the next item loses nothing. A value leaves the map at the
 /// moment at which the stream returns it.
@@ -67,10 +66,7 @@ impl<K, V> Expirations<K, V> {
     pub(super) fn new(inner: Arc<Inner<K, V>>) -> Self {
         Expirations {
             inner,
-            search: Search {
-                present: Tick::FIRST,
-                first: None,
-            },
+            search: Search::NEW,
             watch: None,
             ended: false,
         }
@@ -81,11 +77,8 @@ impl<K, V> Expirations<K, V> {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
 
-    /// The next value, if one is due now.
-    ///
-    /// The search has no bound: after a long time without a poll it may take some milliseconds per
-    /// 100,000 values that are due within a minute. [`recv`](Expirations::recv) lets other tasks
-    /// run.
+    /// The next value, if one is due now. The search has no bound: after a long time without a poll
+    /// it may take some milliseconds per 100,000 values that are due within a minute.
     ///
     /// # Errors
     ///
@@ -152,7 +145,7 @@ impl<K, V> Expirations<K, V> {
         self.inner.begin_search(&mut self.search);
         for _ in 0..CHECKS {
             // S1.
-            self.inner.waker.stops_waiting();
+            self.inner.waker.next_check.at(Tick::FIRST);
             if self.inner.timer.has_ended() {
                 return self.end();
             }
@@ -168,10 +161,10 @@ impl<K, V> Expirations<K, V> {
                 return self.end();
             }
             // S3 to S5.
-            match self.inner.poll_stream_timer(&mut self.watch, cx) {
-                Poll::Ready(Ok(tick)) => self.search.present = self.search.present.max(tick),
-                Poll::Pending => return Poll::Pending,
-                Poll::Ready(Err(_)) => return self.end(),
+            match ready!(self.inner.poll_stream_timer(&mut self.watch, cx)) {
+                // The driver may have come to a tick beyond this thread's clock.
+                Some(tick) => self.search.present = self.search.present.max(tick),
+                None => return self.end(),
             }
         }
         cx.waker().wake_by_ref();
@@ -195,7 +188,8 @@ impl<K, V> Expirations<K, V> {
         self.watch = None;
         if self.inner.timer.has_ended() {
             // Nothing more would come out. The values in the map stay there to be drained.
-            self.inner.table.lock_all().close();
+            let table = &self.inner.table;
+            table.close(&table.lock_all());
         }
         drop(self.inner.stop_stream());
         Poll::Ready(0)

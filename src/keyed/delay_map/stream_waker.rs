@@ -5,7 +5,6 @@
 //!
 //! Only the stream stops and begins to wait. Any thread takes the waker, and wakes it under no
 //! lock. If an earlier call took it, the stream was woken and has not checked since.
-//! `clock::next_check` orders a change and a stream that begins to wait.
 
 use std::task::Waker;
 
@@ -14,8 +13,8 @@ use crate::clock::tick::Tick;
 use crate::sync::{Mutex, lock};
 
 pub(crate) struct StreamWaker {
-    /// When the stream checks at the latest, unless it is woken.
-    next_check: NextCheck,
+    /// When the stream checks at the latest, unless it is woken: `FIRST` while it does not wait.
+    pub(crate) next_check: NextCheck,
     waker: Mutex<Option<Waker>>,
 }
 
@@ -36,10 +35,6 @@ impl StreamWaker {
         lock(&self.waker).take()
     }
 
-    pub(crate) fn stops_waiting(&self) {
-        self.next_check.at(Tick::FIRST);
-    }
-
     /// Registers the waker, unless it is here already. It is cloned and dropped under no lock.
     pub(crate) fn register(&self, waker: &Waker) {
         let is_here = |left: &Waker| left.will_wake(waker);
@@ -48,15 +43,5 @@ impl StreamWaker {
             let replaced = lock(&self.waker).replace(clone);
             drop(replaced);
         }
-    }
-
-    /// Reads the parts with `read`. Call this after the waker was registered.
-    pub(crate) fn begins_to_wait<R>(&self, read: impl FnOnce() -> R) -> R {
-        self.next_check.begin(read)
-    }
-
-    /// Sets the tick of the next check, after the parts were read.
-    pub(crate) fn waits_until(&self, tick: Tick) {
-        self.next_check.at(tick);
     }
 }

@@ -44,8 +44,12 @@ impl Watched {
     /// The earliest has gone, where time may jump.
     fn take_out(&self, part: usize) {
         let before = self.parts[part].swap(NEVER, Ordering::AcqRel);
-        if self.waker.is_needed_for(Tick::new(before - 1)) {
-            *self.timer.lock().unwrap() = NEVER;
+        let needs_wake_for = |tick| self.waker.is_needed_for(tick);
+        if !needs_wake_for(Tick::new(before - 1)) && needs_wake_for(Tick::FIRST) {
+            return;
+        }
+        *self.timer.lock().unwrap() = NEVER;
+        if needs_wake_for(Tick::FIRST) {
             self.wake();
         }
     }
@@ -58,11 +62,11 @@ impl Watched {
 
     /// The stream is polled, and returns the tick until which it waits.
     fn poll(&self, waker: &std::task::Waker) -> u64 {
-        self.waker.stops_waiting();
+        self.waker.next_check.at(Tick::FIRST);
         self.waker.register(waker);
-        let earliest = self.waker.begins_to_wait(|| self.earliest());
+        let earliest = self.waker.next_check.begin(|| self.earliest());
         *self.timer.lock().unwrap() = earliest;
-        self.waker.waits_until(Tick::new(earliest));
+        self.waker.next_check.at(Tick::new(earliest));
         earliest
     }
 }
