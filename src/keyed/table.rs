@@ -336,10 +336,6 @@ mod tests {
         Table::with_parts(parts, usize::MAX, Vec::new)
     }
 
-    fn limited(parts: usize, limit: usize) -> Table<()> {
-        Table::with_parts(parts, limit, || ())
-    }
-
     #[test]
     fn parts_are_made_when_they_are_first_needed() {
         for parts in [1, 8, 16, 256] {
@@ -354,21 +350,8 @@ mod tests {
     }
 
     #[test]
-    fn permits_are_counted_over_all_parts_up_to_the_limit() {
-        for limit in [0, 1, 3] {
-            let table = limited(2, limit);
-            let take = |part: usize| usize::from(table.lock_part(part).try_acquire());
-            assert_eq!([0, 1, 1, 0].map(take).iter().sum::<usize>(), limit);
-            assert_eq!(table.len(), limit);
-            table.lock_part(0).release(limit);
-            assert_eq!(table.len(), 0);
-            assert_eq!([1, 1, 0, 0].map(take).iter().sum::<usize>(), limit);
-        }
-    }
-
-    #[test]
     fn without_a_limit_each_part_counts_its_own_permits() {
-        let table = limited(4, usize::MAX);
+        let table = table(4);
         for (part, keys) in [(0, 5), (2, 2)] {
             assert!((0..keys).all(|_| table.lock_part(part).try_acquire()));
         }

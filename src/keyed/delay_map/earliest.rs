@@ -15,11 +15,6 @@ pub(crate) struct Earliest {
     was_lowered: AtomicBool,
 }
 
-/// A part whose lock the caller holds. Writing a tick after the lock does not compile.
-pub(crate) trait HeldPart {
-    fn index(&self) -> usize;
-}
-
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct First {
     pub(crate) part: usize,
@@ -36,21 +31,20 @@ impl Earliest {
         }
     }
 
-    pub(crate) fn of(&self, part: usize) -> Tick {
-        // The reader's next reading of the clock is no earlier than the writer's. The fences of
-        // `clock::next_check` make the stream see the tick in time.
-        self.parts[part].get()
+    /// The tick of each part. The reader's next reading of the clock is no earlier than the
+    /// writer's. The fences of `clock::next_check` make the stream see a tick in time.
+    fn all(&self) -> impl Iterator<Item = Tick> {
+        self.parts.iter().map(AtomicTick::get)
     }
 
     pub(crate) fn of_all(&self) -> Tick {
-        let all = (0..self.parts.len()).map(|part| self.of(part));
-        all.min().unwrap_or(Tick::NEVER)
+        self.all().min().unwrap_or(Tick::NEVER)
     }
 
-    /// Writes the tick of a part. Returns the previous one.
+    /// Writes the tick of a locked part. Returns the previous one.
     #[inline]
-    pub(crate) fn write(&self, part: &impl HeldPart, tick: Tick) -> Tick {
-        let written = &self.parts[part.index()];
+    pub(crate) fn write(&self, part: usize, tick: Tick) -> Tick {
+        let written = &self.parts[part];
         let before = written.about();
         if tick != before {
             written.set(tick);
@@ -65,8 +59,8 @@ impl Earliest {
 
     /// Like `write`, but keeps an earlier tick. Returns whether it has lowered the tick.
     #[inline]
-    pub(crate) fn lower(&self, part: &impl HeldPart, tick: Tick) -> bool {
-        let is_earlier = tick < self.parts[part.index()].about();
+    pub(crate) fn lower(&self, part: usize, tick: Tick) -> bool {
+        let is_earlier = tick < self.parts[part].about();
         if is_earlier {
             self.write(part, tick);
         }
@@ -84,8 +78,7 @@ impl Earliest {
         }
         let (mut first, mut number) = (Tick::NEVER, 0);
         let mut limit = by;
-        for part in 0..self.parts.len() {
-            let tick = self.of(part);
+        for (part, tick) in self.all().enumerate() {
             if tick < first {
                 // Of two parts with one tick, this one comes later.
                 limit = limit.min(first.before().unwrap_or(Tick::FIRST));

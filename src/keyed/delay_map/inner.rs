@@ -39,7 +39,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use super::earliest::{Earliest, First, HeldPart};
+use super::earliest::{Earliest, First};
 use super::part::{DelayPart, Item, Setting};
 use super::stream_waker::StreamWaker;
 use crate::clock::Clock;
@@ -93,12 +93,6 @@ const AT_ONCE: usize = 64;
 
 pub(super) type LockedPart<'a, K, V> = PartGuard<'a, DelayPart<K, V>>;
 
-impl<K, V> HeldPart for LockedPart<'_, K, V> {
-    fn index(&self) -> usize {
-        PartGuard::index(self)
-    }
-}
-
 impl<K, V> Inner<K, V> {
     pub(super) fn new(timer: &Timer, limit: usize) -> Inner<K, V> {
         let shard = timer.shard().clone();
@@ -151,10 +145,11 @@ impl<K, V> Inner<K, V> {
 
     /// The end of C1, and C2 and C3, after an item was set to a tick, or items were taken out.
     /// Unlocks the part.
+    #[inline]
     pub(super) fn finish(&self, part: LockedPart<'_, K, V>, set_to: Option<Tick>) {
         if self.may_jump() {
             let earliest = part.earliest();
-            let before = self.earliest.write(&part, earliest);
+            let before = self.earliest.write(part.index(), earliest);
             drop(part);
             let needs_wake_for = |tick| self.waker.is_needed_for(tick);
             let sooner = earliest.min(before).before().unwrap_or(Tick::FIRST);
@@ -172,7 +167,7 @@ impl<K, V> Inner<K, V> {
             return;
         };
         let turn = part.turn_for(tick);
-        let is_earlier = self.earliest.lower(&part, turn);
+        let is_earlier = self.earliest.lower(part.index(), turn);
         drop(part);
         // If it is not earlier, the call that wrote the earlier one wakes the stream, for both.
         if is_earlier {
@@ -249,7 +244,7 @@ impl<K, V> Inner<K, V> {
             taken.push(part.take_all());
             // With all parts locked, so that no thread sees an empty map whose permits are taken.
             part.release(left);
-            is_changed |= self.earliest.write(part, Tick::NEVER) != Tick::NEVER;
+            is_changed |= self.earliest.write(part.index(), Tick::NEVER) != Tick::NEVER;
         }
         if close {
             // It carries the released permits to `is_finished`. The waker's lock orders it with S3.
@@ -348,7 +343,7 @@ impl<K, V> Inner<K, V> {
             if !has_more {
                 search.first = None;
                 if !self.may_jump() {
-                    self.earliest.write(&part, part.earliest());
+                    self.earliest.write(part.index(), part.earliest());
                 }
             }
             self.finish(part, None);

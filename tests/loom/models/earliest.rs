@@ -6,14 +6,8 @@ use loom::thread;
 
 use super::with_few_preemptions;
 use crate::clock::tick::Tick;
-use crate::keyed::earliest::{Earliest, HeldPart};
+use crate::keyed::earliest::Earliest;
 use crate::sync::{AtomicBool, Ordering};
-
-impl HeldPart for usize {
-    fn index(&self) -> usize {
-        *self
-    }
-}
 
 /// Seen to fail where `lowered` stores in place of the swap, or does nothing.
 #[test]
@@ -21,13 +15,13 @@ fn a_poll_after_a_tick_was_lowered_compares_the_parts_again() {
     with_few_preemptions(|| {
         let earliest = Arc::new(Earliest::new(3));
         let returned = Arc::new([AtomicBool::new(false), AtomicBool::new(false)]);
-        earliest.lower(&2, Tick::new(9));
+        earliest.lower(2, Tick::new(9));
         let by = Tick::new(9);
         let mut first = earliest.first(by, None);
         let calls = [0, 1].map(|part| {
             let (earliest, returned) = (earliest.clone(), returned.clone());
             thread::spawn(move || {
-                earliest.lower(&part, Tick::new(5 + part as u64));
+                earliest.lower(part, Tick::new(5 + part as u64));
                 returned[part].store(true, Ordering::Release);
             })
         });

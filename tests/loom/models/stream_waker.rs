@@ -108,7 +108,8 @@ fn a_stream_whose_timer_is_taken_away_is_woken() {
     });
 }
 
-/// Fails when the call asks whether the stream waits before it writes the earliest tick.
+/// Fails when the call asks whether the stream waits before it writes the earliest tick, or before
+/// it takes the timer away.
 #[test]
 fn a_stream_whose_timer_is_taken_away_does_not_wait_too_long() {
     with_few_preemptions(|| {
