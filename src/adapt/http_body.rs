@@ -30,9 +30,9 @@ pin_project! {
     /// It keeps no frame, so it is as cancel safe as the inner body. Dropping a wait for a frame
     /// does not end its idle time: the next wait has the time left, and the next frame ends it.
     ///
-    /// A ready frame costs one clock reading if there is a total timeout. A wait takes two short
-    /// locks of the timer's shard for the idle timeout, and each poll that has to wait one for each
-    /// timeout. Nothing is allocated.
+    /// With a total timeout a ready frame costs one clock reading. A wait takes two short locks of
+    /// the timer's shard for the idle timeout, and one for each timeout and poll. Nothing is
+    /// allocated.
     ///
     /// ```
     /// use tickwheel::{Duration, http_body::TimeoutBody};
@@ -73,8 +73,8 @@ impl<B> TimeoutBody<B> {
         }
     }
 
-    /// Bounds each wait for a frame. It begins when the body is polled and has no frame, so the
-    /// time between polls does not count. A ready frame wins.
+    /// Bounds each wait for a frame, from the first poll without one: the time between polls does
+    /// not count. A ready frame wins.
     pub fn idle_timeout(mut self, timeout: Duration) -> TimeoutBody<B> {
         self.idle.set_timeout(Some(timeout));
         self

@@ -5,13 +5,12 @@
 //! builder](crate::docs::migration#where-it-plugs-in). [`Timer::global`] serves executors that are
 //! not tokio's.
 //!
-//! hyper resets the sleep of an HTTP/2 keep-alive or of a pool's sweep again and again. A reset
-//! moves that sleep in place: no allocation, one lock of a shard, and none while it is unarmed.
+//! A reset moves a sleep in place: no allocation, one lock of a shard, and none while it is unarmed.
 //!
 //! `now`, `sleep_until` and `reset` go by the timer's clock. While its runtime runs, the deadline
-//! of an elapsed sleep is no later than `now`. When that runtime has shut down, hyper's trait has
-//! no error for it, and a panic would end the connection. So each sleep continues for the time left
-//! on [`Timer::global`], on the system's clock.
+//! of an elapsed sleep is no later than `now`. When that runtime has shut down, each sleep continues
+//! for the time left on [`Timer::global`], on the system's clock: hyper's trait has no error, and a
+//! panic would end the connection.
 //!
 //! ```
 //! # tokio_test::block_on(async { tokio::time::pause();
@@ -41,7 +40,6 @@ impl rt::Timer for Timer {
         Box::pin(LastingSleep(Timer::sleep_until(self, deadline.into())))
     }
 
-    /// Like [`Timer::now`]: in a paused runtime the paused time.
     fn now(&self) -> Instant {
         Timer::now(self).into_std()
     }
@@ -65,7 +63,7 @@ impl rt::Timer for Timer {
 #[cfg_attr(docsrs, doc(cfg(feature = "hyper")))]
 impl rt::Sleep for Sleep {}
 
-/// A sleep that continues on the process's timer when its own runtime has shut down.
+/// Continues on the process's timer when its own runtime has shut down.
 #[derive(Debug)]
 struct LastingSleep(Sleep);
 

@@ -76,16 +76,14 @@ pin_project! {
     /// socket, see `io::IdleTimeout`.
     ///
     /// - **One for each gap.** After it the stream waits for the next item, however long that
-    ///   takes. (tokio-stream's `timeout_repeating` reports again and again.)
+    ///   takes, unlike tokio-stream's `timeout_repeating`.
     /// - **Gaps.** The first begins at the construction, each later one with an item. The end of
     ///   the stream ends the last one. A ready item wins, even over a gap that is over.
-    /// - **Fused**: the inner stream is not polled after its end.
     /// - **Zero** reports each item that is not ready at once. [`Duration::MAX`] reports none.
     /// - **When the timer's runtime has shut down**, a stream that waits in another runtime yields
     ///   one [`Elapsed`] at once. After that, items pass without a timeout.
-    /// - **Cancel safe.** Dropping `next()` loses no item, and the gap goes on.
-    /// - **Cost.** A gap is armed when the stream has to wait, and disarmed by the next item. A
-    ///   ready item takes no lock.
+    /// - **Cancel safe.** Dropping `next()` loses no item, and the gap goes on. It is fused.
+    /// - **Cost.** A gap is armed when the stream has to wait. A ready item takes no lock.
     #[derive(Debug)]
     #[must_use = "streams do nothing unless polled"]
     pub struct IdleTimeout<S> {
@@ -163,10 +161,8 @@ impl<S: Stream> FusedStream for IdleTimeout<S> {
     }
 }
 
-/// The ticks of an [`Interval`] as a [`Stream`] of their scheduled instants.
-///
-/// It ends only if the timer's runtime has shut down while another runtime polls it. Dropping
-/// `next()` loses no tick.
+/// The ticks of an [`Interval`] as a [`Stream`] of their scheduled instants. It ends only if the
+/// timer's runtime has shut down while another runtime polls it. Dropping `next()` loses no tick.
 #[derive(Debug)]
 #[must_use = "streams do nothing unless polled"]
 pub struct IntervalStream {
@@ -238,10 +234,8 @@ pin_project! {
     ///
     /// The pause begins when an item is yielded. During it the inner stream is not polled, so its
     /// end comes after the pause too. A pause longer than 146 years, such as [`Duration::MAX`],
-    /// never ends. It is fused if the inner stream is.
-    ///
-    /// Dropping `next()` loses no item, and the pause goes on. When the timer's runtime has shut
-    /// down, items pass without a pause.
+    /// never ends. Dropping `next()` loses no item, and the pause goes on. When the timer's runtime
+    /// has shut down, items pass without a pause. It is fused if the inner stream is.
     #[derive(Debug)]
     #[must_use = "streams do nothing unless polled"]
     pub struct Throttle<S> {

@@ -38,8 +38,6 @@ impl WaitTimeout {
         self.timeout
     }
 
-    /// The next poll that has to wait has the whole timeout. The task of a waiting operation is
-    /// woken for that.
     pub(super) fn set_timeout(&mut self, timeout: Option<Duration>) {
         self.timeout = timeout;
         // Not armed here, because the operation may have been dropped.

@@ -12,10 +12,10 @@
 //!   moved, or the next poll that has to wait, restarts the deadline, for a goodbye.
 //! - *Cancelled*: every poll that has to wait fails, until the deadline is restarted.
 //!
-//! A byte moved in either direction clears a pending error, and so does a restart. It must not stay
-//! for ever: the operation that waited may have been dropped. A poll that has to wait clears
-//! nothing: a direction that gets the error and waits again at once would always come first. A
-//! reset through the handle clears nothing, because only the timer knows of it.
+//! A byte moved in either direction clears a pending error, and so does a restart: the operation
+//! that waited may have been dropped. A poll that has to wait clears nothing: a direction that gets
+//! the error and waits again at once would always come first. Nor does a reset through the handle,
+//! of which only the timer knows.
 //!
 //! Invariants:
 //!
@@ -29,9 +29,9 @@
 //!
 //! - *The poll of one direction finds the expiry before the driver does.* The deadline then wakes
 //!   no task, so the poll wakes the other direction.
-//! - *One direction takes `woken` away from the other.* It polls the deadline. A pending deadline
-//!   is then registered for both. If it has ended, the other direction is woken and polls it too,
-//!   or has the error pending.
+//! - *One direction takes `woken` away from the other.* It polls the deadline, which is then
+//!   registered for both, or has ended: the other is woken and polls it too, or has the error
+//!   pending.
 
 use std::future::Future;
 use std::io;

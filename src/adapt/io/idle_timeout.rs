@@ -3,8 +3,7 @@
 //! Invariant: each poll polls the stream first, and passes its arguments to [`Idle::after`], which
 //! alone knows the deadline.
 
-use std::io;
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -20,29 +19,28 @@ use crate::{ResetHandle, Timer};
 
 pin_project! {
     /// A stream that fails with [`TimedOut`](io::ErrorKind::TimedOut) when it was idle for too
-    /// long.
+    /// long. For a stream of items see `stream::IdleTimeout`.
     ///
-    /// For a stream of items see `stream::IdleTimeout`. Both directions share one
-    /// [`Deadline`](crate::Deadline), and every byte moved in either direction pushes it back. It
-    /// runs from the construction: call [`restart`](IdleTimeout::restart) if the stream is first
-    /// used later.
+    /// Every byte moved in either direction pushes one [`Deadline`](crate::Deadline) back. It runs
+    /// from the construction: call [`restart`](IdleTimeout::restart) if the stream is first used
+    /// later.
     ///
     /// - **Ready I/O wins** over a deadline that has passed, and its bytes restart the deadline.
     /// - **Only bytes count.** The end of the stream, an error, an empty write, a flush and a
     ///   shutdown push nothing back.
-    /// - **Nothing hangs.** Every read, write, flush or shutdown that has to wait fails when the
-    ///   deadline expires, in both halves of [`tokio::io::split`], even in two tasks.
+    /// - **Nothing hangs.** Each operation that has to wait fails when the deadline expires, in both
+    ///   halves of [`tokio::io::split`], even in two tasks.
     /// - **A stall does not count**: a process that resumes first reads the bytes that arrived.
     /// - **Zero** lets only operations pass that do not wait. [`Duration::MAX`] never times out.
     ///
     /// # Where to put it
     ///
-    /// - **Around both sides of a relay.** Only an operation of the wrapped stream can fail. With
-    ///   one side wrapped, [`copy_bidirectional`](tokio::io::copy_bidirectional) may wait for the
-    ///   other one alone, and then it waits for ever.
+    /// - **Around both sides of a relay.** With one side wrapped,
+    ///   [`copy_bidirectional`](tokio::io::copy_bidirectional) may wait for the other one alone,
+    ///   and so for ever.
     /// - **Not around the connections of a server whose answers take longer.** No byte moves while
-    ///   hyper or axum waits for a handler, so the answer is cut off. Bound the heads and the
-    ///   bodies instead: `header_read_timeout` of hyper, and `http_body::TimeoutBody`.
+    ///   hyper or axum waits for a handler. Bound the heads and the bodies instead:
+    ///   `header_read_timeout` of hyper, and `http_body::TimeoutBody`.
     ///
     /// # After the time is over
     ///
@@ -68,10 +66,8 @@ pin_project! {
     ///
     /// Its errors are the stream's, and those [of the deadline](crate::io#errors). It buffers
     /// nothing, so it is as cancel safe as the stream. Dropping a read or a write does not change
-    /// the deadline.
-    ///
-    /// A poll that moves bytes adds one [`reset`](ResetHandle::reset), which takes no lock. A poll
-    /// that has to wait adds one lock that is nearly always free. No poll allocates.
+    /// the deadline. A poll that moves bytes adds one [`reset`](ResetHandle::reset), which takes no
+    /// lock. One that has to wait adds a lock that is nearly always free. No poll allocates.
     ///
     /// ```
     /// use tickwheel::{Duration, io::IdleTimeout};
@@ -113,19 +109,16 @@ impl<T> IdleTimeout<T> {
         self.idle.handle().clone()
     }
 
-    /// Changes the timeout, which counts from the next byte moved.
-    ///
-    /// A present deadline beyond the new timeout from now moves there; any other stays. So a
-    /// shorter timeout takes effect at once. A deadline that has expired stays so until the next
-    /// byte moved, or a [`restart`](IdleTimeout::restart).
+    /// Changes the timeout, which counts from the next byte moved. A present deadline beyond the
+    /// new timeout from now moves there, so a shorter one takes effect at once. A deadline that has
+    /// expired stays so until the next byte moved, or a [`restart`](IdleTimeout::restart).
     pub fn set_timeout(&self, timeout: Duration) {
         self.idle.handle().set_timeout(timeout);
     }
 
-    /// Restarts the deadline: the whole timeout counts from now.
-    ///
-    /// This clears an expiry that was not reported yet, and undoes a
-    /// [`cancel`](ResetHandle::cancel). After the timer's runtime has shut down it does nothing.
+    /// Restarts the deadline: the whole timeout counts from now. This clears an expiry that was not
+    /// reported yet, and undoes a [`cancel`](ResetHandle::cancel). After the timer's runtime has
+    /// shut down it does nothing.
     pub fn restart(&mut self) {
         self.idle.restart();
     }
@@ -149,50 +142,4 @@ impl<T> IdleTimeout<T> {
     }
 }
 
-impl<T: AsyncRead> AsyncRead for IdleTimeout<T> {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buf.filled().len();
-        let poll = |stream: Pin<&mut T>, cx: &mut Context<'_>| {
-            let result = stream.poll_read(cx, buf);
-            result.map_ok(|()| buf.filled().len() > before)
-        };
-        let result = self.poll_io(Direction::Read, cx, poll, |has_moved| has_moved);
-        result.map_ok(|_| ())
-    }
-}
-
-impl<T: AsyncWrite> AsyncWrite for IdleTimeout<T> {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let poll = |stream: Pin<&mut T>, cx: &mut Context<'_>| stream.poll_write(cx, buf);
-        self.poll_io(Direction::Write, cx, poll, |written| written > 0)
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.poll_io(Direction::Write, cx, T::poll_flush, |()| false)
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.poll_io(Direction::Write, cx, T::poll_shutdown, |()| false)
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let poll = |stream: Pin<&mut T>, cx: &mut Context<'_>| stream.poll_write_vectored(cx, bufs);
-        self.poll_io(Direction::Write, cx, poll, |written| written > 0)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-}
+reads_and_writes!(IdleTimeout);

@@ -1,7 +1,7 @@
 //! Separate timeouts for reading and writing: [`TimeoutStream`], with the name and the methods of
 //! the crate tokio-io-timeout.
 //!
-//! Invariant: each poll goes through [`bounded`], which polls the I/O first.
+//! Invariant: each poll goes through `poll_io`, which polls the stream first.
 
 use std::io;
 use std::io::{IoSlice, SeekFrom};
@@ -14,6 +14,7 @@ use tokio::io::{AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
 use tokio::task::coop;
 
 use super::error_of;
+use super::waiters::Direction;
 use crate::Timer;
 use crate::adapt::wait_timeout::WaitTimeout;
 use crate::future::access::access_within;
@@ -23,21 +24,20 @@ pin_project! {
     /// wait too long.
     ///
     /// It has the methods of tokio-io-timeout's, and starts without a timeout. The time of an
-    /// operation begins when it first has to wait, and ends with the operation. A connection that
-    /// is neither read nor written never times out: see [`IdleTimeout`](super::IdleTimeout).
+    /// operation begins when it first has to wait. A connection that is neither read nor written
+    /// never times out: see [`IdleTimeout`](super::IdleTimeout).
     ///
     /// - **Zero** lets only operations pass that do not wait. [`Duration::MAX`] never times out.
     /// - **Each operation has the whole time**, even after one that timed out.
     /// - **A flush and a shutdown are writes**, and time out like one.
-    /// - **Dropping a read or a write that waits** does not end its time, because a stream cannot
-    ///   see the drop. The next operation of that direction has the time left.
+    /// - **Dropping a read or a write that waits** does not end its time. The next operation of
+    ///   that direction has the time left.
     /// - **Setting a timeout** counts in full for the next operation. It bounds one that waits too,
-    ///   from then on: its task is woken, because only a poll can arm the timer.
+    ///   from then on, by waking its task.
     ///
-    /// Its errors are those of the stream, and those [of the deadline](super#errors). It buffers
-    /// nothing, so it is as cancel safe as the stream. An operation costs nothing unless it has to
-    /// wait. Then it takes two short locks of the timer's shard, and one for each further poll.
-    /// Nothing is allocated.
+    /// Its errors are the stream's, and those [of the deadline](super#errors). It buffers nothing,
+    /// so it is as cancel safe as the stream. Only an operation that waits costs: two short locks
+    /// of the timer's shard, and one for each further poll. Nothing is allocated.
     ///
     /// ```
     /// use tickwheel::{Duration, io::TimeoutStream};
@@ -52,40 +52,24 @@ pin_project! {
     /// # std::io::Result::Ok(()) }).unwrap();
     /// ```
     #[derive(Debug)]
-    pub struct TimeoutStream<S> {
+    pub struct TimeoutStream<T> {
         #[pin]
-        stream: S,
+        stream: T,
         read: WaitTimeout,
         write: WaitTimeout,
     }
 }
 
-/// Polls the I/O, and the timeout too if that has to wait.
-#[inline]
-fn bounded<R>(
-    timeout: &mut WaitTimeout,
-    cx: &mut Context<'_>,
-    poll_io: impl FnOnce(&mut Context<'_>) -> Poll<io::Result<R>>,
-) -> Poll<io::Result<R>> {
-    let had_budget = coop::has_budget_remaining();
-    let result = poll_io(cx);
-    if result.is_pending() {
-        return timeout.poll(had_budget, cx).map(|end| Err(error_of(end)));
-    }
-    timeout.stop();
-    result
-}
-
-impl<S> TimeoutStream<S> {
+impl<T> TimeoutStream<T> {
     /// Wraps a stream, without a timeout, on the current runtime's own timer. It panics as
     /// [`Timer::current`] does.
     #[track_caller]
-    pub fn new(stream: S) -> TimeoutStream<S> {
+    pub fn new(stream: T) -> TimeoutStream<T> {
         TimeoutStream::new_on(&Timer::current(), stream)
     }
 
     /// Like [`new`](TimeoutStream::new), on this timer.
-    pub fn new_on(timer: &Timer, stream: S) -> TimeoutStream<S> {
+    pub fn new_on(timer: &Timer, stream: T) -> TimeoutStream<T> {
         TimeoutStream {
             stream,
             read: WaitTimeout::new(timer),
@@ -93,12 +77,35 @@ impl<S> TimeoutStream<S> {
         }
     }
 
-    access_within!(pinned stream: S);
+    access_within!(pinned stream: T);
+
+    /// Polls the stream, and the timeout too if that has to wait.
+    #[inline]
+    fn poll_io<R>(
+        self: Pin<&mut Self>,
+        direction: Direction,
+        cx: &mut Context<'_>,
+        poll: impl FnOnce(Pin<&mut T>, &mut Context<'_>) -> Poll<io::Result<R>>,
+        _: impl FnOnce(R) -> bool,
+    ) -> Poll<io::Result<R>> {
+        let this = self.project();
+        let timeout = match direction {
+            Direction::Read => this.read,
+            Direction::Write => this.write,
+        };
+        let had_budget = coop::has_budget_remaining();
+        let result = poll(this.stream, cx);
+        if result.is_pending() {
+            return timeout.poll(had_budget, cx).map(|end| Err(error_of(end)));
+        }
+        timeout.stop();
+        result
+    }
 }
 
 macro_rules! timeout_methods {
     ($direction:ident: $get:ident, $set:ident, $set_pinned:ident) => {
-        impl<S> TimeoutStream<S> {
+        impl<T> TimeoutStream<T> {
             /// The timeout of an operation; `None` if it has none.
             pub fn $get(&self) -> Option<Duration> {
                 self.$direction.timeout()
@@ -120,55 +127,10 @@ macro_rules! timeout_methods {
 timeout_methods!(read: read_timeout, set_read_timeout, set_read_timeout_pinned);
 timeout_methods!(write: write_timeout, set_write_timeout, set_write_timeout_pinned);
 
-impl<S: AsyncRead> AsyncRead for TimeoutStream<S> {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let this = self.project();
-        bounded(this.read, cx, |cx| this.stream.poll_read(cx, buf))
-    }
-}
-
-impl<S: AsyncWrite> AsyncWrite for TimeoutStream<S> {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buf: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let this = self.project();
-        bounded(this.write, cx, |cx| this.stream.poll_write(cx, buf))
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let this = self.project();
-        bounded(this.write, cx, |cx| this.stream.poll_flush(cx))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let this = self.project();
-        bounded(this.write, cx, |cx| this.stream.poll_shutdown(cx))
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bufs: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let this = self.project();
-        bounded(this.write, cx, |cx| {
-            this.stream.poll_write_vectored(cx, bufs)
-        })
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-}
+reads_and_writes!(TimeoutStream);
 
 /// A seek has no timeout.
-impl<S: AsyncSeek> AsyncSeek for TimeoutStream<S> {
+impl<T: AsyncSeek> AsyncSeek for TimeoutStream<T> {
     fn start_seek(self: Pin<&mut Self>, position: SeekFrom) -> io::Result<()> {
         self.project().stream.start_seek(position)
     }

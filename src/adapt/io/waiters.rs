@@ -14,7 +14,7 @@ use std::task::{Wake, Waker};
 use crate::report::contain;
 use crate::sync::{Mutex, lock};
 
-/// The direction of bytes. Flushing and shutting down belong to writing.
+/// Flushing and shutting down belong to writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Direction {
     Read,

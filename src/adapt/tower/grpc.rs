@@ -33,10 +33,9 @@ const UNITS: [(u8, u64); 6] = [
     (b'H', 3_600_000_000_000),
 ];
 
-/// The time that the caller waits, by the `grpc-timeout` header of its request: up to eight digits
-/// and a unit, `H`, `M`, `S`, `m`, `u` or `n`, from hours to nanoseconds. `None` if it is missing
-/// or malformed. Of several, the shortest counts. It is for
-/// [`TimeoutLayer::per_request`](super::TimeoutLayer::per_request).
+/// The time that the caller waits, by the `grpc-timeout` header of its request, for
+/// [`TimeoutLayer::per_request`](super::TimeoutLayer::per_request). `None` if it is missing or
+/// malformed. Of several, the shortest counts.
 ///
 /// ```
 /// # use tickwheel::{Duration, tower::grpc_timeout};
@@ -65,7 +64,7 @@ fn read(header: &HeaderValue) -> Option<Duration> {
     Duration::from_nanos(*nanos).checked_mul(number)
 }
 
-/// The header for the time left, in the finest unit with room for it, rounded down.
+/// In the finest unit with room for it, rounded down.
 fn written(left: Duration) -> HeaderValue {
     let nanos = left.as_nanos();
     let numbers = UNITS.map(|(unit, length)| (unit, nanos / u128::from(length)));
@@ -96,21 +95,19 @@ impl<S> Layer<S> for GrpcTimeoutLayer {
     }
 }
 
-/// A client that passes on the deadline of the [`scope`](crate::scope) in which it is called:
-/// [`GrpcTimeoutLayer`].
+/// A client that passes on the deadline of the [`scope`](crate::scope) in which it is called.
 ///
 /// - It writes the [`remaining`] time into the `grpc-timeout` header, rounded down. A shorter
 ///   header of the request stays. Where no scope is open, the request passes unchanged.
-/// - It does not bound the call. The scope does, which is open only in the task that polls it. So
-///   within a `Buffer`, which calls its inner service in another task, it sends no header.
+/// - It does not bound the call. The scope does, which is open only in the task that polls it.
 /// - If no time is left it is ready at once, without asking the inner service, and the next call
 ///   fails, even outside of the scope. If the scope ends between `poll_ready` and `call`, the inner
 ///   service stays reserved until the next call.
 ///
 /// # Errors
 ///
-/// A boxed [`Elapsed`](crate::error::Elapsed) if no time is left, without calling the inner
-/// service. Otherwise the inner service's own error, boxed.
+/// A boxed [`Elapsed`](crate::error::Elapsed) if no time is left, or the inner service's error,
+/// boxed.
 ///
 /// ```
 /// # use http::{Request, Response};

@@ -21,10 +21,9 @@ use crate::future::timeout::poll_capped;
 use crate::{Instant, Scope, Sleep, Timer};
 use sealed::{Late, Limit};
 
-/// Wraps a service in a [`Timeout`].
-///
-/// `B`, a [`Bound`], is the timeout, or the closure of [`per_request`](TimeoutLayer::per_request).
-/// `A`, an [`Answer`], is the closure of [`on_elapsed`](TimeoutLayer::on_elapsed), or nothing.
+/// Wraps a service in a [`Timeout`]. `B`, a [`Bound`], is the timeout, or the closure of
+/// [`per_request`](TimeoutLayer::per_request). `A`, an [`Answer`], is the closure of
+/// [`on_elapsed`](TimeoutLayer::on_elapsed), or nothing.
 #[derive(Clone)]
 #[must_use = "a layer does nothing until a service is given to it"]
 pub struct TimeoutLayer<B = Duration, A = ()> {
@@ -44,11 +43,10 @@ impl TimeoutLayer {
         }
     }
 
-    /// Bounds each call by the result of `timeout` for its request, if that is `Some`.
-    ///
-    /// The call is a [`scope`](crate::scope), from the service's `call` until its future is ready.
-    /// So the bound holds for the calls within it too. [`grpc_timeout`](super::grpc_timeout) reads
-    /// a gRPC header. A closure names the type of the request:
+    /// Bounds each call, and the calls within it, by the result of `timeout` for its request, if
+    /// that is `Some`: the call is a [`scope`](crate::scope), from the service's `call` until its
+    /// future is ready. [`grpc_timeout`](super::grpc_timeout) reads a gRPC header. A closure names
+    /// the type of the request:
     ///
     /// ```
     /// # use tickwheel::{Duration, tower::TimeoutLayer};
@@ -116,11 +114,10 @@ impl<S, B: Clone, A: Clone> Layer<S> for TimeoutLayer<B, A> {
 /// A service whose calls are bounded in time: [`TimeoutLayer`]. (For one future there is
 /// [`tickwheel::Timeout`](crate::Timeout).)
 ///
-/// - A ready answer wins over a deadline that has passed, so a call with a timeout of zero is
-///   polled once. A call that took too long is dropped.
-/// - Waiting for the service to be ready is not bounded. To bound it, put the timeout around a
-///   buffer.
-/// - It takes no lock, spawns no task and allocates nothing. A call arms a timer only if it waits.
+/// A ready answer wins over a deadline that has passed, so a call with a timeout of zero is polled
+/// once. A call that took too long is dropped. Waiting for the service to be ready is not bounded,
+/// unless the timeout is around a buffer. Nothing is allocated, and only a call that waits arms a
+/// timer.
 ///
 /// # Errors
 ///
@@ -129,7 +126,7 @@ impl<S, B: Clone, A: Clone> Layer<S> for TimeoutLayer<B, A> {
 /// [`on_elapsed`](TimeoutLayer::on_elapsed) the closure answers instead. Otherwise the service's
 /// own error, boxed.
 ///
-/// A call panics outside a tokio runtime, if the layer was not given a timer.
+/// Without a timer of its own, a call panics outside a tokio runtime.
 ///
 /// ```
 /// # use tickwheel::{Duration, tower::Timeout};
@@ -259,9 +256,8 @@ mod sealed {
     pub struct Late(pub Option<super::Cancelled>);
 }
 
-/// The bound of a call: one duration for all, or the result of a closure for the request.
-///
-/// For functions that take any [`TimeoutLayer`]. No other type can implement it.
+/// The bound of a call: one duration for all, or the result of a closure for the request. It is for
+/// functions that take any [`TimeoutLayer`], and no other type can implement it.
 ///
 /// ```
 /// # use tickwheel::tower::{Answer, Bound, Timeout, TimeoutLayer};
@@ -298,8 +294,7 @@ where
 }
 
 /// The result of a call that was not answered in time: a boxed error for `()`, or the result of a
-/// closure. For functions that take any [`TimeoutLayer`], like [`Bound`]. No other type can
-/// implement it.
+/// closure. It is for functions that take any [`TimeoutLayer`], like [`Bound`].
 pub trait Answer<Response, Error> {
     /// The error of the service with the timeout.
     type Error;
