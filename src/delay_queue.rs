@@ -16,7 +16,7 @@
 //! - *Idle*: the last poll was ready, or there was none. A poller may take an end of the stream for
 //!   "nothing yet". So a call that makes a value the first of all wakes the waker.
 //!
-//! In both states the call that takes the last value out wakes the waker: the stream has ended.
+//! In both states the call that takes the last value out ends the stream, and wakes the waker.
 //!
 //! Invariant: an empty queue has no sleep. So it keeps no runtime, and pulls no paused clock along.
 
@@ -38,10 +38,9 @@ const MAX_VALUES: usize = u32::MAX as usize;
 /// A deadline saturates at this tick, like that of a [`Sleep`].
 const LAST_TICK: u64 = (1 << 62) / 1_000_000;
 
-/// Delayed values of one owner, which come out of one stream when their delay has passed.
-///
-/// It has the names and the semantics of tokio-util's `DelayQueue`. To share it, or for keys of
-/// your own, use a [`DelayMap`](crate::DelayMap).
+/// Delayed values of one owner, which come out of one stream when their delay has passed, with the
+/// names and the semantics of tokio-util's `DelayQueue`. To share it, or for keys of your own, use
+/// a [`DelayMap`](crate::DelayMap).
 ///
 /// - A value never comes out early. Its deadline is rounded up to a whole millisecond since the
 ///   queue was made, and it comes out at most one tick of the timer later.
@@ -72,8 +71,8 @@ const LAST_TICK: u64 = (1 << 62) / 1_000_000;
 ///
 /// # Panics
 ///
-/// A poll that has to wait panics outside a tokio runtime, in one without a time driver, and when
-/// the timer's runtime has shut down, as a [`Sleep`] does.
+/// A poll that has to wait panics as that of a [`Sleep`]: outside a tokio runtime, in one without a
+/// time driver, and when the timer's runtime has shut down.
 ///
 /// ```
 /// # use futures::StreamExt;
@@ -106,8 +105,7 @@ impl<T> DelayQueue<T> {
         DelayQueue::with_capacity(0)
     }
 
-    /// An empty queue whose [`capacity`](DelayQueue::capacity) is this number. Nothing is
-    /// allocated.
+    /// An empty queue of this [`capacity`](DelayQueue::capacity). Nothing is allocated.
     pub fn with_capacity(capacity: usize) -> DelayQueue<T> {
         DelayQueue {
             wheel: Wheel::new(),
@@ -143,9 +141,8 @@ impl<T> DelayQueue<T> {
         Key(key)
     }
 
-    /// Polls for the next value that is due. `None` if the queue is empty.
-    ///
-    /// A value takes a unit of the task's budget, so a task that takes many lets others run.
+    /// Polls for the next value that is due. `None` if the queue is empty. A value takes a unit of
+    /// the task's budget, so a task that takes many lets others run.
     pub fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
         match &mut self.waker {
             Some(waker) => waker.clone_from(cx.waker()),
@@ -173,10 +170,8 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// Moves a value, to come out when `timeout` has passed from now. Among the values of one
-    /// millisecond it then comes last.
-    ///
-    /// It panics if the queue does not hold the key's value.
+    /// Moves a value, to come out when `timeout` has passed from now, as the last one of its
+    /// millisecond. It panics if the queue does not hold the key's value.
     #[track_caller]
     pub fn reset(&mut self, key: &Key, timeout: Duration) {
         self.reset_due(key, self.tick_after(timeout));
@@ -199,10 +194,8 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// Removes a value, due or not.
-    ///
-    /// It panics if the queue does not hold the key's value. [`try_remove`](DelayQueue::try_remove)
-    /// does not.
+    /// Removes a value, due or not. It panics if the queue does not hold the key's value.
+    /// [`try_remove`](DelayQueue::try_remove) does not.
     #[track_caller]
     pub fn remove(&mut self, key: &Key) -> Expired<T> {
         match self.try_remove(key) {
@@ -221,10 +214,8 @@ impl<T> DelayQueue<T> {
         Some(self.expired(*key, due, data))
     }
 
-    /// When a value is due: its deadline, rounded up by at most a millisecond. A deadline from
-    /// before the queue was made counts as that instant.
-    ///
-    /// It panics if the queue does not hold the key's value.
+    /// When a value is due: its deadline, rounded up by at most a millisecond, and never before the
+    /// queue was made. It panics if the queue does not hold the key's value.
     #[track_caller]
     pub fn deadline(&self, key: &Key) -> Instant {
         match self.wheel.due(key.0) {
@@ -233,10 +224,8 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// The key of the value that comes out next, due or not. `None` if the queue is empty.
-    ///
-    /// It searches the values of one slot of the wheel if that value is not near. That may be many:
-    /// an hour ahead a slot is four minutes long.
+    /// The key of the value that comes out next, due or not. `None` if the queue is empty. If that
+    /// value is not near, this searches one slot of the wheel: an hour ahead, four minutes' values.
     pub fn peek(&self) -> Option<Key> {
         self.wheel.first().map(Key)
     }
@@ -260,9 +249,8 @@ impl<T> DelayQueue<T> {
         self.wheel.is_empty()
     }
 
-    /// The number given to [`with_capacity`](DelayQueue::with_capacity) or
-    /// [`reserve`](DelayQueue::reserve), or the number of values if that is larger. It does not
-    /// measure memory.
+    /// The number announced by [`with_capacity`](DelayQueue::with_capacity) and
+    /// [`reserve`](DelayQueue::reserve), or that of the values if larger. It measures no memory.
     pub fn capacity(&self) -> usize {
         self.announced.max(self.len())
     }
@@ -288,9 +276,7 @@ impl<T> DelayQueue<T> {
     pub fn compact(&mut self) {
         self.shrink_to_fit();
     }
-}
 
-impl<T> DelayQueue<T> {
     /// Whether the poller has to learn of a value that becomes due at this tick.
     fn is_before_all(&self, due: u64) -> bool {
         match self.waits_until {

@@ -49,9 +49,8 @@ impl From<Elapsed> for std::io::Error {
     }
 }
 
-/// A [`Deadline`](crate::Deadline) ended before it expired.
-///
-/// It was cancelled through a handle, unless a method below returns `true`.
+/// A [`Deadline`](crate::Deadline) ended before it expired: it was cancelled through a handle,
+/// unless a method below returns `true`.
 ///
 /// ```
 /// # use tickwheel::{Duration, Timer};

@@ -1,9 +1,8 @@
 //! Timers for tokio programs that hold very many deadlines, almost none of which ever fires.
 //!
 //! Typical cases are the deadlines of connections and the timeouts of requests in a server. The
-//! names and semantics are those of `tokio::time`. Each worker arms timers in its own wheels.
-//!
-//! Other pages:
+//! names and semantics are those of `tokio::time`. Each worker arms timers in its own wheels. Other
+//! pages:
 //!
 //! - [`guarantees`]: what each promise covers, and the tests behind it.
 //! - [Moving to tickwheel](docs::migration): from another Rust timer, before and after.
@@ -16,9 +15,8 @@
 //!
 //! # Uses
 //!
-//! **A timeout.** Change the `use` line. Check [what that does not
-//! cover](docs::migration#what-changing-a-use-does-not-cover). [`sleep`] and [`timeout`] look up
-//! the current runtime each time they arm a timer. A [`Timer`] that you keep does not.
+//! **A timeout.** Change the `use` line, and check [what that does not
+//! cover](docs::migration#what-changing-a-use-does-not-cover).
 //!
 //! ```
 //! use tickwheel::time::{Duration, timeout}; // was: use tokio::time::{Duration, timeout};
@@ -30,14 +28,13 @@
 //! # Ok::<(), tickwheel::error::Elapsed>(()) }).unwrap();
 //! ```
 //!
-//! **A deadline that is passed on.** A call within another call must not outlive its caller's
-//! deadline. A [`scope()`] bounds a future and every timeout made within it. [`remaining`] returns
-//! the budget for the next call, for example for its
-//! [header](docs::recipes#passing-a-deadline-on-in-a-header).
+//! **A deadline that is passed on.** A [`scope()`] bounds a future and every timeout made within
+//! it, so that no call outlives its caller's deadline. [`remaining`] returns the budget for the
+//! next call, for example for its [header](docs::recipes#passing-a-deadline-on-in-a-header).
 //!
 //! **A keepalive deadline that other tasks push back.** One task awaits the [`Deadline`]. Any other
-//! task resets it through a [`ResetHandle`], by `&self` and without a lock. `reset` returns whether
-//! it was in time. [`Deadline::warn_before`] is for [a ping before the
+//! task resets it through a [`ResetHandle`], without a lock, and learns whether it was in time.
+//! [`Deadline::warn_before`] is for [a ping before the
 //! close](docs::recipes#a-server-that-pings-and-then-closes).
 //!
 //! ```
@@ -73,30 +70,23 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 //! ```
 //!
-//! **Jobs that survive a crash.** Store a job before you put it into a [`DelayMap`], and store its
-//! next try before you run it. Then [a queue](docs::recipes#a-queue-whose-jobs-survive-a-crash)
-//! loses none. A [`WallClock`](wall_clock::WallClock) translates due times for the store.
+//! **Jobs that survive a crash.** [A queue](docs::recipes#a-queue-whose-jobs-survive-a-crash) that
+//! stores each job first loses none. A [`WallClock`](wall_clock::WallClock) translates due times.
 //!
 //! **A time of day.** [`wall_clock::sleep_until`] follows the system's clock over a suspension and
 //! over a clock that is set: [a job at nine each
 //! morning](docs::recipes#a-job-at-nine-each-morning).
 //!
 //! **A timer of your own**, with a different resolution: [`Timer::builder`]. **One for the
-//! process**, on a thread of its own and under any executor: [`Timer::global`].
-//!
-//! **In other crates**, such as hyper, tower, axum and tonic: [where it plugs
-//! in](docs::migration#where-it-plugs-in).
-//!
+//! process**, on a thread of its own and under any executor: [`Timer::global`]. **In other crates**,
+//! such as hyper, tower, axum and tonic: [where it plugs in](docs::migration#where-it-plugs-in).
 //! **The wheel alone**, without async, clock or lock: [`wheel`].
 //!
 //! # Guarantees
 //!
 //! Never early, and at most one tick late, on top of tokio's rounding and scheduling. A stall
-//! counts against no [`Deadline`]. A reset and an expiry have exactly one outcome, and what is
-//! reported is true. Dropping a timer cancels it, in O(1). Any duration is allowed, after any
-//! uptime. The end of a runtime is reported to all that waits elsewhere. A panic in a waker or a
-//! key harms no other timer. Memory follows what is pending, and work is bounded. A paused clock is
-//! deterministic. Idle costs nothing. [`guarantees`] has what each covers, and the tests behind it.
+//! counts against no [`Deadline`]. A reset and an expiry have exactly one outcome. Dropping a timer
+//! cancels it, in O(1). [`guarantees`] has all promises, what each covers, and the tests behind it.
 //!
 //! # When not to use it
 //!
@@ -122,8 +112,8 @@
 //! | `tracing` | events with the target `tickwheel` and the name of the `timer`: a stalled driver (`WARN`, `late_ms`), and a waker that panicked (`ERROR`) |
 //! | `test-util` | tokio's `test-util`, and its `pause`, `advance` and `resume` under [`time`] |
 //!
-//! `tower-layer`, `tower-service` and `futures-core` have no 1.0 yet. A breaking release of one of
-//! them leads to one of this crate.
+//! A breaking release of `tower-layer`, `tower-service` or `futures-core`, which have no 1.0 yet,
+//! leads to one of this crate.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
@@ -137,10 +127,7 @@ pub mod error;
 mod functions;
 pub mod future {
     //! Timeouts as methods of a future: [`FutureExt`]. The futures that wait are at the crate's
-    //! root.
-    //!
-    //! Invariant: each has the names and the semantics of tokio's, and waits by at most one armed
-    //! timer.
+    //! root, and wait by at most one armed timer.
 
     pub(crate) mod access;
     pub(crate) mod interval;
@@ -203,51 +190,39 @@ pub mod guarantees;
 /// The documents of the repository. This module exists in the documentation only.
 #[cfg(any(doc, doctest))]
 pub mod docs {
-    // In the repository these names lead to the files. Here they lead to the pages: of two
-    // definitions of a name, the first one counts.
-    #[doc = "[COMPARE.md]: crate::docs::compare\n[SIZING.md]: crate::docs::sizing\n"]
-    #[doc = "[the guarantees]: crate::guarantees\n"]
-    #[doc = include_str!("../docs/DESIGN.md")]
-    pub mod design {}
+    // In the repository the names of the links lead to the files. Here they lead to the pages: of
+    // two definitions of a name, the first one counts.
+    macro_rules! pages {
+        ($($(#[$built:meta])* $name:ident $file:literal)*) => {$(
+            $(#[$built])*
+            #[doc = "[COMPARE.md]: crate::docs::compare\n[DESIGN.md]: crate::docs::design\n"]
+            #[doc = "[MIGRATION.md]: crate::docs::migration\n[SIZING.md]: crate::docs::sizing\n"]
+            #[doc = "[OPERATIONS.md]: crate::docs::operations\n"]
+            #[doc = "[the guarantees]: crate::guarantees\n"]
+            #[doc = "[tonic's clients]: crate::docs::recipes#a-deadline-for-tonics-clients\n"]
+            #[doc = "[tonic's timeout]: crate::docs::migration#from-tonics-timeout\n"]
+            #[doc = include_str!(concat!("../docs/", $file))]
+            pub mod $name {}
+        )*};
+    }
 
-    #[doc = "[DESIGN.md]: crate::docs::design\n[COMPARE.md]: crate::docs::compare\n"]
-    #[doc = "[OPERATIONS.md]: crate::docs::operations\n"]
-    #[doc = include_str!("../docs/SIZING.md")]
-    pub mod sizing {}
-
-    #[doc = "[DESIGN.md]: crate::docs::design\n[MIGRATION.md]: crate::docs::migration\n"]
-    #[doc = "[SIZING.md]: crate::docs::sizing\n"]
-    #[doc = include_str!("../docs/COMPARE.md")]
-    pub mod compare {}
-
-    // Their blocks are tests of `integrations/tests/crates/recipes.rs`.
-    #[cfg(not(doctest))]
-    #[doc = include_str!("../docs/TESTING.md")]
-    pub mod testing {}
-
-    #[cfg(not(doctest))]
-    #[doc = "[MIGRATION.md]: crate::docs::migration\n"]
-    #[doc = "[tonic's timeout]: crate::docs::migration#from-tonics-timeout\n"]
-    #[doc = include_str!("../docs/RECIPES.md")]
-    pub mod recipes {}
-
-    // For tokio's maintainers and not for users. Its programs are tests.
-    #[cfg(doctest)]
-    #[doc = include_str!("../docs/UPSTREAM.md")]
-    pub mod upstream {}
-
-    // Its examples need the crates that it moves from. `integrations/src/lib.rs` compiles them.
-    #[cfg(not(doctest))]
-    #[doc = "[COMPARE.md]: crate::docs::compare\n"]
-    #[doc = "[tonic's clients]: crate::docs::recipes#a-deadline-for-tonics-clients\n"]
-    #[doc = include_str!("../docs/MIGRATION.md")]
-    pub mod migration {}
-
-    // Its recipes need the crates that they export to. `integrations/src/lib.rs` compiles them.
-    #[cfg(not(doctest))]
-    #[doc = "[DESIGN.md]: crate::docs::design\n[SIZING.md]: crate::docs::sizing\n"]
-    #[doc = include_str!("../docs/OPERATIONS.md")]
-    pub mod operations {}
+    pages! {
+        design "DESIGN.md"
+        sizing "SIZING.md"
+        compare "COMPARE.md"
+        // For tokio's maintainers and not for users. Its programs are tests.
+        #[cfg(doctest)]
+        upstream "UPSTREAM.md"
+        // The examples of the others need other crates. The package `integrations` compiles them.
+        #[cfg(not(doctest))]
+        testing "TESTING.md"
+        #[cfg(not(doctest))]
+        recipes "RECIPES.md"
+        #[cfg(not(doctest))]
+        migration "MIGRATION.md"
+        #[cfg(not(doctest))]
+        operations "OPERATIONS.md"
+    }
 }
 
 /// The README's examples, compiled with the documentation's.

@@ -99,18 +99,16 @@ impl Metrics {
     /// How many timers fired at most 1, 2, 4 .. 32,768 ms late: the cumulative buckets of a
     /// histogram (Prometheus `le`), with `fired` as the last one.
     ///
-    /// Lateness counts from a timer's due, or from its arming if that was later, to its batch of
-    /// wake-ups. A timer that was armed and due during a stall counts from its due. The rounding to
-    /// a tick and the time of other wakers in the batch do not count.
+    /// Lateness counts from a timer's due, or from its arming if that was later and in no stall, to
+    /// its batch of wake-ups, without the rounding to a tick and without other wakers in the batch.
     pub fn fired_within(&self) -> impl Iterator<Item = (Duration, u64)> + use<> {
         let ends = (0..).map(|exponent| Duration::from_millis(1 << exponent));
         ends.zip(self.fired_within)
     }
 }
 
-/// Counts of a map's values: [`DelayMap::metrics`](crate::DelayMap::metrics).
-///
-/// The [`Metrics`] of its timer count one timer for all values, that of the map's stream.
+/// Counts of a map's values: [`DelayMap::metrics`](crate::DelayMap::metrics). The [`Metrics`] of
+/// its timer count one timer for all values, that of the map's stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(::serde::Serialize, ::serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(default))]
@@ -176,9 +174,7 @@ impl Snapshot {
             tick,
             ..Snapshot::default()
         };
-        for counts in shards {
-            snapshot.add(&counts);
-        }
+        shards.for_each(|counts| snapshot.add(&counts));
         snapshot
     }
 

@@ -68,18 +68,15 @@ impl Builder {
         self
     }
 
-    /// The number of shards, from 1 to 1,024, rounded up to a power of two. The default is the
-    /// number of the runtime's workers plus one for the thread of `block_on`, or one on a
-    /// current-thread runtime, likewise rounded up.
+    /// The number of shards, from 1 to 1,024, rounded up to a power of two. The default is one on a
+    /// current-thread runtime, else one for each worker and one for the thread of `block_on`.
     pub fn shards(mut self, shards: usize) -> Builder {
         self.shards = Some(shards);
         self
     }
 
-    /// Whether deadlines get a grace after a stall.
-    ///
-    /// A process that is stopped, throttled or blocked for more than 50 ms plus one tick makes the
-    /// driver late, and heartbeats lie unread. [What a grace
+    /// Whether deadlines get a grace after a stall, in which the process was stopped, throttled or
+    /// blocked, and heartbeats lay unread. [What a grace
     /// does](crate::guarantees#what-each-covers). With `false` a deadline that has passed has
     /// expired, as a lease requires: a late reset must return `false`.
     pub fn stall_grace(mut self, grace: bool) -> Builder {

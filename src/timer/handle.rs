@@ -25,11 +25,9 @@ use crate::timer::{Builder, local};
 
 /// A handle to a timer: a set of sharded timing wheels and the driver that turns them.
 ///
-/// A clone is cheap. A timer can be used from any thread, inside or outside of its runtime. Its
-/// futures fire by its own runtime's clock, even if every handle is dropped.
-///
-/// Most programs need no timer of their own: the free functions use the current runtime's. Keeping
-/// a `Timer` saves the look-up.
+/// A clone is cheap, and can be used from any thread, inside or outside of its runtime. The futures
+/// fire by that runtime's clock, even if every handle is dropped. The free functions use the
+/// current runtime's timer. Keeping a `Timer` saves the look-up.
 ///
 /// ```
 /// # use tickwheel::{Duration, Timer};
@@ -65,8 +63,7 @@ impl Timer {
         local::timer()
     }
 
-    /// The process's own timer, for every executor. The first use starts its thread, which never
-    /// ends.
+    /// The process's own timer, for every executor. The first use starts its thread.
     ///
     /// | | [`current`](Timer::current), [`tickwheel::sleep`](crate::sleep) and the others | `global` |
     /// |---|---|---|
@@ -76,9 +73,8 @@ impl Timer {
     /// | a runtime that is stalled or has shut down | its timers are late, or end | the timers of others go on |
     /// | tokio's paused clock | is followed | is not followed: time is the system's |
     ///
-    /// In a tokio program of one runtime use the runtime's own timer. Use this one outside of
-    /// tokio, where several runtimes or executors share deadlines, and where a timeout must fire
-    /// although its runtime is stalled.
+    /// Use it outside of tokio, where several runtimes or executors share deadlines, and where a
+    /// timeout must fire although its runtime is stalled.
     ///
     /// ```
     /// # use tickwheel::{Duration, Timer};
@@ -87,16 +83,14 @@ impl Timer {
     /// });
     /// ```
     ///
-    /// A waker that blocks delays the timers after it. A forked child process has no such thread,
-    /// so its sleeps never end.
+    /// A waker that blocks delays the timers after it. In a forked child process, which has no such
+    /// thread, sleeps never end. It panics if the thread cannot be started; a later use tries again.
     ///
     /// A paused tokio clock does not see this timer and runs on to the next of its own timers, so
     /// `tokio::time::timeout` around one of its sleeps may elapse at once. Instants of this timer
     /// are the system's: take them from [`now`](Timer::now). Only the `deadline` of a
     /// [`scope`](Timer::scope) is an instant of the clock where the scope is polled; the time left
     /// then passes in the system's time.
-    ///
-    /// It panics if the thread cannot be started. A later use tries again.
     #[track_caller]
     pub fn global() -> Timer {
         local::global_timer().clone()
@@ -166,8 +160,8 @@ impl Timer {
         Deadline::new(self.shard().clone(), timeout)
     }
 
-    /// The present instant of the timer's clock, the system's. With tokio's `test-util` the timer
-    /// of a current-thread runtime reads [`Instant::now`] on the calling thread.
+    /// The present instant of the system's clock. With tokio's `test-util` the timer of a
+    /// current-thread runtime reads [`Instant::now`] on the calling thread.
     pub fn now(&self) -> Instant {
         self.inner.clock.now_instant()
     }

@@ -1,13 +1,11 @@
 //! The runtime's own timer: one for each runtime, made on first use and found again without a
 //! global lock. And the process's timer, on a thread of its own, under no runtime.
 //!
-//! A thread remembers the timers that it used last. The hot path compares the runtime and the
-//! worker index of the very last one. Otherwise the thread searches the others, and then the
-//! registry of all runtimes, under a lock.
+//! A thread remembers the timers that it used last. The hot path looks at the very last one, then
+//! the thread searches the others, and then the registry of all runtimes, under a lock.
 //!
 //! Invariant: the registry keeps no timer alive. A runtime's own timer lives while a thread
-//! remembers it, or a caller holds it or waits on it; a later use makes a new one. At most one
-//! timer of the process exists.
+//! remembers it, or a caller holds it or waits on it; a later use makes a new one.
 //!
 //! Orders that could go wrong, and why they do not:
 //!
@@ -77,9 +75,8 @@ fn shard_on(runtime: &Handle) -> Arc<Shard> {
     }
 }
 
-/// Whether this thread drives a runtime. A thread that has found no timer yet finds the runtime's
-/// now, so that the call panics where the runtime has no time driver. On another runtime later, the
-/// poll panics.
+/// Whether this thread drives a runtime. Its first look-up is here, so that the call panics where
+/// the runtime has no time driver. On another runtime later, the poll panics.
 #[inline]
 #[track_caller]
 pub(crate) fn ensure_worker_timer() -> bool {
@@ -153,18 +150,17 @@ fn remember(id: runtime::Id, timer: &Timer) {
         worker: runtime::worker_index(),
     };
     let take_its_place = |remembered: &RefCell<Vec<Remembered>>| {
-        let mut remembered = remembered.borrow_mut();
-        let (mut forgotten, mut kept): (Vec<_>, Vec<_>) = std::mem::take(&mut *remembered)
-            .into_iter()
-            .partition(|one| one.runtime == id || one.timer.has_ended());
+        let is_kept = |one: &Remembered| one.runtime != id && !one.timer.has_ended();
+        let (mut kept, mut forgotten): (Vec<_>, Vec<_>) =
+            remembered.take().into_iter().partition(is_kept);
         if kept.len() == MOST_REMEMBERED {
             forgotten.push(kept.remove(0));
         }
         kept.push(latest);
-        *remembered = kept;
+        remembered.replace(kept);
+        // Dropped after the borrow ends.
         forgotten
     };
-    // Drop the evicted timers after the borrow ends.
     drop(REMEMBERED.try_with(take_its_place));
 }
 

@@ -6,12 +6,11 @@
 //! | a multi-thread runtime | is any other | a number of its own, beyond the workers' |
 //! | a current-thread runtime, or none | is any | a number of its own |
 //!
-//! An index is read each time, because `block_in_place` moves a worker to another thread. Each
-//! runtime counts its workers from zero, so an index counts only in the timer's own runtime.
+//! An index is read each time, because `block_in_place` moves a worker to another thread. It counts
+//! only in the timer's own runtime, because each runtime counts its workers from zero.
 //!
-//! A thread's own number is the smallest that no living thread has. So the threads of a program lie
-//! in different shards, whatever short-lived ones come and go. The first one is that of `block_on`
-//! in most programs, and has a shard by default.
+//! A thread's own number is the smallest that no living thread has, so short-lived threads push no
+//! other one into a shared shard. The first one is that of `block_on` in most programs.
 //!
 //! Invariant: only the cost of a lock depends on the number. A thread's knowledge of its runtime
 //! may be out of date: it is set where the thread first is a worker, and where it looks up the

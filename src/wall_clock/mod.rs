@@ -13,10 +13,9 @@ use tokio::time::Instant;
 
 pub use sleep_until::{SleepUntil, sleep_until};
 
-/// The system's wall clock and the clock of the timers, read at the same moment.
-///
-/// It translates between the two: a due is saved as a [`SystemTime`], and becomes an [`Instant`]
-/// again in the process that reads it.
+/// The system's wall clock and the clock of the timers, read at the same moment. It translates
+/// between the two: a due is saved as a [`SystemTime`], and becomes an [`Instant`] again in the
+/// process that reads it.
 ///
 /// # When the wall clock jumps
 ///
@@ -89,10 +88,9 @@ impl WallClock {
         WallClock { instant, time }
     }
 
-    /// The instant of a wall-clock time, if the wall clock does not jump.
-    ///
-    /// It saturates two hundred years ahead. A time without an instant on the platform, such as one
-    /// before the machine was started, becomes the instant of this reading.
+    /// The instant of a wall-clock time, if the wall clock does not jump. It saturates two hundred
+    /// years ahead. A time without an instant on the platform, such as one before the machine was
+    /// started, becomes the instant of this reading.
     pub fn instant(&self, time: SystemTime) -> Instant {
         let instant = match time.duration_since(self.time) {
             Ok(ahead) => self.instant.checked_add(ahead.min(FAR)),

@@ -38,13 +38,12 @@ use crate::runtime::{Handle, Id};
 /// end of the timer's time, 146 years after the timer was made, it stays pending. A test of a
 /// schedule gives it [a clock of its own](SleepUntil::with_clock).
 ///
-/// For a time of day in a time zone, see [the
-/// recipe](crate::docs::recipes#a-job-at-nine-each-morning).
+/// For a time zone, see [the recipe](crate::docs::recipes#a-job-at-nine-each-morning).
 ///
 /// # Panics
 ///
-/// As [`sleep_until`](crate::sleep_until): outside a tokio runtime, and in one without a time
-/// driver. A poll panics if the runtime of the timer has shut down, as that of a [`Sleep`] does.
+/// As [`sleep_until`](crate::sleep_until): outside a tokio runtime, in one without a time driver,
+/// and in a poll after the runtime of the timer has shut down.
 ///
 /// ```
 /// use std::time::SystemTime;
@@ -88,8 +87,8 @@ pub struct SleepUntil {
 }
 
 impl SleepUntil {
-    /// Sets how late it may be after a jump or a suspension, in place of a minute. The future wakes
-    /// its task that often. The setting holds from the next check on.
+    /// Sets how late it may be after a jump or a suspension, in place of a minute, from the next
+    /// check on. The future wakes its task that often.
     pub fn check_every(mut self, period: Duration) -> SleepUntil {
         self.check_every = period;
         self
