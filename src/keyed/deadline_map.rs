@@ -49,12 +49,10 @@ use crate::timer::Timer;
 
 /// One awaited deadline for each key. Any task resets, cancels or expires it by the key alone.
 ///
-/// [`insert`](DeadlineMap::insert) returns a [`KeyedDeadline`] to be awaited. A key stays in the
-/// map while its `KeyedDeadline` lives, expired or not, so that the deadline can be restarted and
-/// reset by key. Dropping the `KeyedDeadline` removes the key.
-///
-/// The deadlines behave like a [`Deadline`](crate::Deadline). Clones are handles of one map. A
-/// pending deadline fires even if all of them are dropped.
+/// [`insert`](DeadlineMap::insert) returns a [`KeyedDeadline`] to be awaited, which behaves like a
+/// [`Deadline`](crate::Deadline). A key stays in the map while that lives, expired or not, so that
+/// it can be restarted and reset by key. Dropping it removes the key. Clones of the map are handles
+/// of one. A pending deadline fires even if all of them are dropped.
 ///
 /// | call | cost |
 /// |---|---|
@@ -215,7 +213,6 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         self.settle_taken(self.inner.take_own(&deadline.word))
     }
 
-    /// Cancels the deadline of an entry that was taken out. `false` if there was none.
     fn settle_taken(&self, taken: Option<Entry<K>>) -> bool {
         taken.is_some_and(|own| {
             self.inner
@@ -325,18 +322,10 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
 
     fn take_all(&self, close: bool) -> Vec<(K, Duration)> {
         let inner = &*self.inner;
-        let mut parts = Vec::new();
-        {
-            let mut all = inner.table.lock_all();
-            if close {
-                inner.table.close(&all);
-            }
-            parts.extend(all.parts.iter_mut().map(|part| {
-                let taken = std::mem::replace(&mut **part, LinearHashTable::new());
-                part.release(taken.len());
-                taken
-            }));
-        }
+        let parts = inner.table.take_all(close, |part| {
+            part.release(part.len());
+            std::mem::replace(&mut **part, LinearHashTable::new())
+        });
         let mut drained = Vec::with_capacity(parts.iter().map(|part| part.len()).sum());
         let mut over = Vec::new();
         for entry in parts.into_iter().flat_map(LinearHashTable::into_entries) {
@@ -410,17 +399,14 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> DeadlineMap<K> {
         Self::with_limit(timer, usize::MAX)
     }
 
-    /// An empty map that holds at most `max` keys. A key counts while its [`KeyedDeadline`] lives,
-    /// expired or not.
+    /// An empty map that holds at most `max` keys, expired or not.
     pub fn with_limit(timer: &Timer, max: usize) -> Self {
         Self::with_limit_and_hasher(timer, max, DefaultHashBuilder::of(timer))
     }
 }
 
-/// A [`Deadline`](crate::Deadline) that is in a [`DeadlineMap`](crate::DeadlineMap) under a key.
-///
-/// Dropping it removes its key from the map, unless a newer deadline has the key. Without a key it
-/// can still be restarted.
+/// A [`Deadline`](crate::Deadline) in a [`DeadlineMap`](crate::DeadlineMap). Dropping it removes its
+/// key from the map, unless a newer one has the key. Without a key it can still be restarted.
 #[must_use = "a deadline is cancelled and its key taken out when it is dropped; `.await` it"]
 pub struct KeyedDeadline<K> {
     word: Arc<Word>,
@@ -510,7 +496,6 @@ impl<K> Inner<K> {
         }
     }
 
-    /// Locks the part of a hash. `None` if that was not made.
     #[inline]
     fn lock(&self, hash: u32) -> Option<PartGuard<'_, DeadlinePart<K>>> {
         self.table.lock_made(self.table.part_of(hash))

@@ -54,8 +54,8 @@ pub(crate) struct PartGuard<'a, P> {
     _reentry: Reentry,
 }
 
-pub(crate) struct AllParts<'a, P> {
-    pub(crate) parts: Vec<PartGuard<'a, P>>,
+struct AllParts<'a, P> {
+    parts: Vec<PartGuard<'a, P>>,
     /// Unlocked last, because fields are dropped in their order.
     _making: MutexGuard<'a, ()>,
 }
@@ -107,7 +107,7 @@ impl<P> Table<P> {
         (0..self.parts()).filter_map(|index| self.lock_made(index))
     }
 
-    pub(crate) fn lock_all(&self) -> AllParts<'_, P> {
+    fn lock_all(&self) -> AllParts<'_, P> {
         Reentry::check(self);
         let making = lock(&self.making);
         let lock = |index| Some(self.lock(self.made(index)?, index));
@@ -133,10 +133,18 @@ impl<P> Table<P> {
         (self.limit < usize::MAX).then_some(&self.permits)
     }
 
-    /// Closes the table, including all parts that are made later.
-    pub(crate) fn close(&self, _: &AllParts<'_, P>) {
-        // Release: pairs with `is_closed`, and carries the earlier removals.
-        self.closed.store(true, Ordering::Release);
+    /// Applies `take` to all parts, with all of them locked, and closes the table for ever if
+    /// `close`, including the parts that are made later.
+    pub(crate) fn take_all<T>(
+        &self,
+        close: bool,
+        take: impl FnMut(&mut PartGuard<'_, P>) -> T,
+    ) -> Vec<T> {
+        let mut all = self.lock_all();
+        let taken = all.parts.iter_mut().map(take).collect();
+        // Release: pairs with `is_closed`, and carries the removals.
+        self.closed.fetch_or(close, Ordering::Release);
+        taken
     }
 
     /// Whether the table was closed. The answer is exact while a part is locked.
@@ -282,15 +290,13 @@ impl Reentry {
 impl Drop for Reentry {
     #[inline]
     fn drop(&mut self) {
-        if !cfg!(debug_assertions) {
-            return;
+        if cfg!(debug_assertions) {
+            let _ = TABLES.try_with(|tables| {
+                let mut tables = tables.borrow_mut();
+                let place = tables.iter().rposition(|&table| table == self.table);
+                place.map(|place| tables.swap_remove(place))
+            });
         }
-        let _ = TABLES.try_with(|tables| {
-            let mut tables = tables.borrow_mut();
-            if let Some(place) = tables.iter().rposition(|&table| table == self.table) {
-                tables.swap_remove(place);
-            }
-        });
     }
 }
 
@@ -344,8 +350,8 @@ mod tests {
             let last = parts - 1;
             table.lock_part(last).push(7);
             assert_eq!(*table.lock_made(last).unwrap(), [7]);
-            let made = table.lock_all().parts.iter().map(PartGuard::index).sum();
-            assert_eq!((made, table.lock_each().count()), (last, 1));
+            assert_eq!(table.take_all(false, |part| part.index()), [last]);
+            assert_eq!(table.lock_each().count(), 1);
         }
     }
 

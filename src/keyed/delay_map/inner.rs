@@ -145,7 +145,6 @@ impl<K, V> Inner<K, V> {
 
     /// The end of C1, and C2 and C3, after an item was set to a tick, or items were taken out.
     /// Unlocks the part.
-    #[inline]
     pub(super) fn finish(&self, part: LockedPart<'_, K, V>, set_to: Option<Tick>) {
         if self.may_jump() {
             let earliest = part.earliest();
@@ -236,21 +235,14 @@ impl<K, V> Inner<K, V> {
     }
 
     pub(super) fn take_all(&self, close: bool) -> Vec<(K, V, Duration)> {
-        let (mut taken, mut is_changed) = (Vec::new(), false);
-        let mut parts = self.table.lock_all();
-        let now = self.now();
-        for part in &mut parts.parts {
-            let left = part.len();
-            taken.push(part.take_all());
+        let mut is_changed = false;
+        let taken = self.table.take_all(close, |part| {
             // With all parts locked, so that no thread sees an empty map whose permits are taken.
-            part.release(left);
+            part.release(part.len());
             is_changed |= self.earliest.write(part.index(), Tick::NEVER) != Tick::NEVER;
-        }
-        if close {
-            // It carries the released permits to `is_finished`. The waker's lock orders it with S3.
-            self.table.close(&parts);
-        }
-        drop(parts);
+            part.take_all()
+        });
+        let now = self.now();
         self.stream_timer().cancel_unawaited();
         if close || is_changed && self.waker.is_needed_for(Tick::FIRST) {
             self.wake_stream();

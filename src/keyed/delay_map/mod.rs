@@ -319,16 +319,12 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         K: Borrow<Q>,
     {
         let (part, index, _) = self.find_pending(key)?;
-        let at = part.items.at(index).deadline;
-        drop(part);
-        Some(self.inner.clock().instant(at))
+        Some(self.inner.clock().instant(part.items.at(index).deadline))
     }
 
     /// Reads or changes the value of a key, while its delay goes on. `None` if the key is missing
-    /// or its value due. To drop an old value after the lock, return it:
-    /// `map.update(key, |value| std::mem::replace(value, new))`.
-    ///
-    /// `change` must not call the map (see [Closures](DelayMap#closures)).
+    /// or its value due. `change` must not call the map (see [Closures](DelayMap#closures)). To drop
+    /// an old value after the lock, return it: `|value| std::mem::replace(value, new)`.
     pub fn update<Q, R>(&self, key: &Q, change: impl FnOnce(&mut V) -> R) -> Option<R>
     where
         K: Borrow<Q>,

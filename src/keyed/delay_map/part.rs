@@ -77,7 +77,7 @@ impl<K, V> DelayPart<K, V> {
         self.items.next_turn().map_or(Tick::NEVER, Tick::new)
     }
 
-    /// The tick at which the stream has to come for an item that was set for this tick.
+    /// When the stream has to come for an item that was set for this tick.
     pub(super) fn turn_for(&self, tick: Tick) -> Tick {
         Tick::new(self.items.turn_for(tick.get()))
     }
@@ -111,7 +111,6 @@ impl<K, V> DelayPart<K, V> {
         is_pending
     }
 
-    /// Makes every item due by a setting of now. Returns how many were pending.
     pub(super) fn make_all_due(&mut self, now: Setting) -> usize {
         let mut pending = 0;
         let mut from = 0;

@@ -188,8 +188,7 @@ impl<K, V> Expirations<K, V> {
         self.watch = None;
         if self.inner.timer.has_ended() {
             // Nothing more would come out. The values in the map stay there to be drained.
-            let table = &self.inner.table;
-            table.close(&table.lock_all());
+            self.inner.table.take_all(true, |_| ());
         }
         drop(self.inner.stop_stream());
         Poll::Ready(0)
