@@ -7,10 +7,8 @@ use std::time::Duration;
 #[doc(no_inline)]
 pub use tokio::time::error::Error;
 
-/// A [`Timeout`](crate::Timeout) elapsed before its future was ready.
-///
-/// Converts into a [`std::io::Error`] of kind [`TimedOut`](std::io::ErrorKind::TimedOut), and from
-/// tokio's own.
+/// A [`Timeout`](crate::Timeout) elapsed before its future was ready. Converts into a
+/// [`std::io::Error`] of kind [`TimedOut`](std::io::ErrorKind::TimedOut), and from tokio's own.
 ///
 /// ```
 /// # use tickwheel::{Duration, timeout};

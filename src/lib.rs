@@ -153,24 +153,18 @@ pub mod wheel;
 #[doc(no_inline)]
 pub use tokio::time::{Duration, Instant, MissedTickBehavior};
 #[cfg(feature = "test-util")]
-#[cfg_attr(docsrs, doc(cfg(feature = "test-util")))]
 #[doc(no_inline)]
 pub use tokio::time::{advance, pause, resume};
 
 #[cfg(feature = "http-body")]
-#[cfg_attr(docsrs, doc(cfg(feature = "http-body")))]
 pub use crate::adapt::http_body;
 #[cfg(feature = "hyper")]
-#[cfg_attr(docsrs, doc(cfg(feature = "hyper")))]
 pub use crate::adapt::hyper;
 #[cfg(feature = "io")]
-#[cfg_attr(docsrs, doc(cfg(feature = "io")))]
 pub use crate::adapt::io;
 #[cfg(feature = "stream")]
-#[cfg_attr(docsrs, doc(cfg(feature = "stream")))]
 pub use crate::adapt::stream;
 #[cfg(feature = "tower")]
-#[cfg_attr(docsrs, doc(cfg(feature = "tower")))]
 pub use crate::adapt::tower;
 pub use crate::deadline::{Deadline, ResetHandle, warn_before};
 pub use crate::delay_queue::DelayQueue;

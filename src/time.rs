@@ -20,7 +20,6 @@ pub use crate::{
     interval_at, sleep, sleep_until, timeout, timeout_at,
 };
 #[cfg(feature = "test-util")]
-#[cfg_attr(docsrs, doc(cfg(feature = "test-util")))]
 #[doc(no_inline)]
 pub use tokio::time::{advance, pause, resume};
 

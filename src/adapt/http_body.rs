@@ -22,17 +22,14 @@ pin_project! {
     /// A body that fails when a frame takes too long, or the whole body does.
     ///
     /// It starts without timeouts. Set one, or both. A timeout of zero lets only frames pass that
-    /// are ready at once, and a total of zero none. [`Duration::MAX`] never times out.
-    ///
-    /// After an [`Error`] the body has ended. Under hyper the peer sees a body that is cut off: a
-    /// closed connection in HTTP/1, a reset stream in HTTP/2.
+    /// are ready at once, and a total of zero none. [`Duration::MAX`] never times out. After an
+    /// [`Error`] the body has ended. Under hyper the peer sees a body that is cut off: a closed
+    /// connection in HTTP/1, a reset stream in HTTP/2.
     ///
     /// It keeps no frame, so it is as cancel safe as the inner body. Dropping a wait for a frame
-    /// does not end its idle time: the next wait has the time left, and the next frame ends it.
-    ///
-    /// With a total timeout a ready frame costs one clock reading. A wait takes two short locks of
-    /// the timer's shard for the idle timeout, and one for each timeout and poll. Nothing is
-    /// allocated.
+    /// does not end its idle time: the next wait has the time left. With a total timeout a ready
+    /// frame costs one clock reading. A wait takes two short locks of the timer's shard for the
+    /// idle timeout, and one for each timeout and poll. Nothing is allocated.
     ///
     /// ```
     /// use tickwheel::{Duration, http_body::TimeoutBody};
@@ -81,10 +78,8 @@ impl<B> TimeoutBody<B> {
     }
 
     /// Bounds the whole body, from now on, even if a frame is always ready: later frames are
-    /// dropped. The end of the body wins.
-    ///
-    /// A body fails only when it is polled, and a server does not poll it while its client reads
-    /// nothing. Against such a client wrap the connection in an `io::IdleTimeout`.
+    /// dropped. The end of the body wins. A server does not poll a body, so that it could fail,
+    /// while its client reads nothing: wrap the connection in an `io::IdleTimeout` too.
     pub fn total_timeout(mut self, timeout: Duration) -> TimeoutBody<B> {
         self.total = Some(self.timer.sleep(timeout));
         self
@@ -148,7 +143,6 @@ fn is_over(total: &Option<Sleep>) -> bool {
     left.is_some_and(|left| left.is_zero())
 }
 
-/// The body has to be waited for: ready with the error if a time is over.
 fn poll_times(
     total: &mut Option<Sleep>,
     idle: &mut WaitTimeout,

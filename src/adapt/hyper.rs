@@ -30,7 +30,6 @@ use ::hyper::rt;
 
 use crate::{Sleep, Timer};
 
-#[cfg_attr(docsrs, doc(cfg(feature = "hyper")))]
 impl rt::Timer for Timer {
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn rt::Sleep>> {
         Box::pin(LastingSleep(Timer::sleep(self, duration)))
@@ -60,7 +59,6 @@ impl rt::Timer for Timer {
 
 /// Behind the feature `hyper`: see [`tickwheel::hyper`](crate::hyper). A sleep of [`Timer::sleep`]
 /// still panics when its timer's runtime has shut down.
-#[cfg_attr(docsrs, doc(cfg(feature = "hyper")))]
 impl rt::Sleep for Sleep {}
 
 /// Continues on the process's timer when its own runtime has shut down.

@@ -90,8 +90,8 @@ fn find_first() -> bool {
     true
 }
 
-/// A handle of the current runtime. Cloning and dropping it write a count that all threads share.
-/// tokio offers the runtime's id in no other way.
+/// Cloning and dropping it write a count that all threads share, but tokio offers the runtime's id
+/// in no other way.
 #[inline]
 #[track_caller]
 fn current_runtime() -> Handle {

@@ -42,7 +42,6 @@ std::thread_local! {
     static OWN: OwnNumber = OwnNumber(acquire());
 }
 
-/// Free again when its thread ends.
 struct OwnNumber(usize);
 
 impl Drop for OwnNumber {
@@ -62,7 +61,6 @@ static NUMBERS: Mutex<Numbers> = Mutex::new(Numbers {
     next: 0,
 });
 
-/// The smallest free number.
 fn acquire() -> usize {
     let Numbers { free, next } = &mut *lock(&NUMBERS);
     free.pop_first().unwrap_or_else(|| {
@@ -110,7 +108,7 @@ pub(super) fn knows_driven() -> bool {
     DRIVEN.with(Cell::get).is_some()
 }
 
-/// Whether the calling thread, a worker of some runtime, drives that runtime.
+/// Whether the calling thread, a worker of some runtime, is one of this.
 #[inline]
 fn drives(runtime: runtime::Id) -> bool {
     #[cold]

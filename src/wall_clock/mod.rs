@@ -20,8 +20,8 @@ pub use sleep_until::{SleepUntil, sleep_until};
 /// # When the wall clock jumps
 ///
 /// An operator or NTP may set the wall clock, and after a suspension of the machine it is ahead.
-/// The clock of the timers does not jump, so armed timers do not move. A `WallClock` does not see a
-/// jump after its reading: read it again for each batch of translations. Then, for a due:
+/// Armed timers do not move. A `WallClock` does not see a jump after its reading: read it again for
+/// each batch of translations. Then, for a due:
 ///
 /// - *Relative*, such as a retry in 30 s: do nothing. A saved time read after a jump is off by the
 ///   jump.

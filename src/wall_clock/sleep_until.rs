@@ -24,11 +24,9 @@ use crate::runtime::{Handle, Id};
 /// on while the machine is suspended. So the future reads it again, once a minute or [more
 /// often](SleepUntil::check_every).
 ///
-/// - It is never ready before the system's clock has shown the time.
-/// - After a jump or a suspension it is at most a minute late. Otherwise it is as late as a
-///   [`Sleep`]. A clock that NTP slews moves by some milliseconds in that minute.
-/// - A time that has passed is ready at the first poll. Once ready, it stays ready, even if the
-///   clock is set back.
+/// It is never ready before the system's clock has shown the time. After a jump or a suspension it
+/// is at most a minute late, otherwise as late as a [`Sleep`], and by some milliseconds more if NTP
+/// slews the clock. A time that has passed is ready at the first poll. Once ready, it stays ready.
 ///
 /// It finds its timer as [`sleep_until`](crate::sleep_until) does: made in a task, it takes that of
 /// the runtime that first polls it, or [`Timer::global`](crate::Timer::global) outside of one.

@@ -95,7 +95,6 @@ impl Idle {
         self.forgive(Direction::Write);
     }
 
-    /// Turns a pending error of the direction into a plain wait.
     #[inline]
     fn forgive(&mut self, direction: Direction) {
         let wait = &mut self.waits[direction as usize];

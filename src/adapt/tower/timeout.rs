@@ -124,9 +124,7 @@ impl<S, B: Clone, A: Clone> Layer<S> for TimeoutLayer<B, A> {
 /// A boxed [`Elapsed`] if a call took too long, or [`Cancelled`](crate::error::Cancelled) if the
 /// timer's runtime shuts down while the call waits in another runtime: with
 /// [`on_elapsed`](TimeoutLayer::on_elapsed) the closure answers instead. Otherwise the service's
-/// own error, boxed.
-///
-/// Without a timer of its own, a call panics outside a tokio runtime.
+/// own error, boxed. Without a timer of its own, a call panics outside a tokio runtime.
 ///
 /// ```
 /// # use tickwheel::{Duration, tower::Timeout};
