@@ -74,8 +74,8 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 }
 
 /// Ticks with a period, first at once, on the current runtime's own timer, like
-/// [`tokio::time::interval`]. See [`Interval`] for an example. It panics if `period` is zero, and as
-/// [`sleep`] does.
+/// [`tokio::time::interval`]. See [`Interval`] for an example. It panics if `period` is zero, and
+/// as [`sleep`] does.
 #[track_caller]
 pub fn interval(period: Duration) -> Interval {
     assert_period(period);

@@ -38,11 +38,10 @@
 //!   timers. Waits elsewhere are woken. A [`Sleep`], a [`Timeout`] and an [`Interval`] then panic
 //!   as tokio's do, and [`Sleep::try_poll`] reports the end. A [`Deadline`] resolves to
 //!   [`Cancelled`](crate::error::Cancelled), and the stream of a [`DelayMap`] ends. Join threads
-//!   that arm timers first: in the moment of the end tokio may panic. That is caught, unless
-//!   `panic = "abort"` is set. Two waits hang, as they do on tokio's timers. One is in a task that
-//!   calls `block_in_place` just after its runtime was told to shut down ([tokio#6463]). The other
-//!   is in a `Drop` on the thread that shuts the runtime down. In a `Drop`, wait by
-//!   [`Timer::global`].
+//!   that arm timers first: in the moment of the end tokio may panic. That is caught, unless `panic
+//!   = "abort"` is set. Two waits hang, as they do on tokio's timers. One is in a task that calls
+//!   `block_in_place` just after its runtime was told to shut down ([tokio#6463]). The other is in
+//!   a `Drop` on the thread that shuts the runtime down. In a `Drop`, wait by [`Timer::global`].
 //! - **A waker that blocks** holds up tokio's time driver, as with tokio's own timers.
 //! - **Memory** comes back in segments of 16 to 32 KiB. One survivor keeps one segment.
 //! - **A single insert, reset or removal moves a bounded number of entries**, at any number of

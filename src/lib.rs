@@ -78,9 +78,10 @@
 //! morning](docs::recipes#a-job-at-nine-each-morning).
 //!
 //! **A timer of your own**, with a different resolution: [`Timer::builder`]. **One for the
-//! process**, on a thread of its own and under any executor: [`Timer::global`]. **In other crates**,
-//! such as hyper, tower, axum and tonic: [where it plugs in](docs::migration#where-it-plugs-in).
-//! **The wheel alone**, without async, clock or lock: [`wheel`].
+//! process**, on a thread of its own and under any executor: [`Timer::global`]. **In other
+//! crates**, such as hyper, tower, axum and tonic: [where it plugs
+//! in](docs::migration#where-it-plugs-in). **The wheel alone**, without async, clock or lock:
+//! [`wheel`].
 //!
 //! # Guarantees
 //!

@@ -1,8 +1,8 @@
 //! All names of `tokio::time`. Replace `tokio::time` by `tickwheel::time`, and
 //! `tokio_util::time::DelayQueue` by [`DelayQueue`].
 //!
-//! A type that sleeps is this crate's. A type that only names or measures time is tokio's. For types
-//! of other crates that hold tokio's timers, see the
+//! A type that sleeps is this crate's. A type that only names or measures time is tokio's. For
+//! types of other crates that hold tokio's timers, see the
 //! [guide](crate::docs::migration#what-changing-a-use-does-not-cover).
 //!
 //! ```

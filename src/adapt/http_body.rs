@@ -104,15 +104,19 @@ where
         if *this.is_at_end {
             return Poll::Ready(None);
         }
+        // By the clock: a body that is always ready may keep the driver from its turns.
+        let is_over = |total: &Sleep| total.remaining().is_zero();
         let had_budget = coop::has_budget_remaining();
         let result = match this.body.as_mut().poll_frame(cx) {
             Poll::Pending => {
                 let error = poll_times(this.total, this.idle, had_budget, cx);
                 Some(Err(ready!(error)))
             }
-            Poll::Ready(Some(Ok(_))) if is_over(this.total) => Some(Err(Error::Total)),
+            Poll::Ready(Some(Ok(frame))) => match this.total.as_ref().is_some_and(is_over) {
+                true => Some(Err(Error::Total)),
+                false => Some(Ok(frame)),
+            },
             Poll::Ready(Some(Err(error))) => Some(Err(Error::Body(error.into()))),
-            Poll::Ready(Some(Ok(frame))) => Some(Ok(frame)),
             Poll::Ready(None) => None,
         };
         this.idle.stop();
@@ -134,13 +138,6 @@ where
         }
         self.body.size_hint()
     }
-}
-
-/// Whether the total time is over, by the clock: a body that is always ready may keep the driver
-/// from its turns.
-fn is_over(total: &Option<Sleep>) -> bool {
-    let left = total.as_ref().map(Sleep::remaining);
-    left.is_some_and(|left| left.is_zero())
 }
 
 fn poll_times(

@@ -5,12 +5,12 @@
 //! builder](crate::docs::migration#where-it-plugs-in). [`Timer::global`] serves executors that are
 //! not tokio's.
 //!
-//! A reset moves a sleep in place: no allocation, one lock of a shard, and none while it is unarmed.
+//! A reset moves a sleep in place: no allocation, one lock of a shard, and none if it is unarmed.
 //!
 //! `now`, `sleep_until` and `reset` go by the timer's clock. While its runtime runs, the deadline
-//! of an elapsed sleep is no later than `now`. When that runtime has shut down, each sleep continues
-//! for the time left on [`Timer::global`], on the system's clock: hyper's trait has no error, and a
-//! panic would end the connection.
+//! of an elapsed sleep is no later than `now`. When that runtime has shut down, each sleep
+//! continues for the time left on [`Timer::global`], on the system's clock: hyper's trait has no
+//! error, and a panic would end the connection.
 //!
 //! ```
 //! # tokio_test::block_on(async { tokio::time::pause();

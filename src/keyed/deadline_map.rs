@@ -123,8 +123,8 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         self.put(self.hash(&key), key, timeout, None)
     }
 
-    /// Like [`insert`](DeadlineMap::insert), but only under a key that is not in the map. Of several
-    /// calls that race for one key, exactly one gets a deadline.
+    /// Like [`insert`](DeadlineMap::insert), but only under a key that is not in the map. Of
+    /// several calls that race for one key, exactly one gets a deadline.
     ///
     /// # Errors
     ///
@@ -405,8 +405,8 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> DeadlineMap<K> {
     }
 }
 
-/// A [`Deadline`](crate::Deadline) in a [`DeadlineMap`](crate::DeadlineMap). Dropping it removes its
-/// key from the map, unless a newer one has the key. Without a key it can still be restarted.
+/// A [`Deadline`](crate::Deadline) in a [`DeadlineMap`](crate::DeadlineMap). Dropping it removes
+/// its key from the map, unless a newer one has the key. Without a key it can still be restarted.
 #[must_use = "a deadline is cancelled and its key taken out when it is dropped; `.await` it"]
 pub struct KeyedDeadline<K> {
     word: Arc<Word>,

@@ -95,8 +95,8 @@ impl Builder {
     /// # Errors
     ///
     /// [`BuildError`] if a setting is out of range, outside a tokio runtime, and in a runtime
-    /// without a time driver. Only a panic of tokio's reveals a missing time driver, so a panic
-    /// hook sees it, and a program with `panic = "abort"` ends.
+    /// without a time driver. Only a panic of tokio's reveals the last one, so a panic hook sees
+    /// it, and a program with `panic = "abort"` ends.
     pub fn build(self) -> Result<Timer, BuildError> {
         match Handle::try_current() {
             Ok(handle) => self.build_on(&handle),

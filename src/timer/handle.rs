@@ -84,7 +84,7 @@ impl Timer {
     /// ```
     ///
     /// A waker that blocks delays the timers after it. In a forked child process, which has no such
-    /// thread, sleeps never end. It panics if the thread cannot be started; a later use tries again.
+    /// thread, sleeps never end. It panics if the thread cannot start; a later use tries again.
     ///
     /// A paused tokio clock does not see this timer and runs on to the next of its own timers, so
     /// `tokio::time::timeout` around one of its sleeps may elapse at once. Instants of this timer
@@ -177,8 +177,8 @@ impl Timer {
         self.reporter().name().map(|name| &**name)
     }
 
-    /// The contents of every slot of every level. Locks one shard after the other, each for some
-    /// microseconds, however many timers there are.
+    /// The contents of every slot of every level. Locks each shard for some microseconds, however
+    /// many timers there are.
     pub fn snapshot(&self) -> Snapshot {
         let clock = &self.inner.clock;
         let now = clock.current_tick().get();

@@ -28,8 +28,8 @@ pin_project! {
     /// - **Ready I/O wins** over a deadline that has passed, and its bytes restart the deadline.
     /// - **Only bytes count.** The end of the stream, an error, an empty write, a flush and a
     ///   shutdown push nothing back.
-    /// - **Nothing hangs.** Each operation that has to wait fails when the deadline expires, in both
-    ///   halves of [`tokio::io::split`], even in two tasks.
+    /// - **Nothing hangs.** Each operation that has to wait fails when the deadline expires, in
+    ///   both halves of [`tokio::io::split`], even in two tasks.
     /// - **A stall does not count**: a process that resumes first reads the bytes that arrived.
     /// - **Zero** lets only operations pass that do not wait. [`Duration::MAX`] never times out.
     ///

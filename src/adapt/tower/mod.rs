@@ -6,9 +6,9 @@
 //! | [`TimeoutLayer::per_request`] | a server | a timeout that the request decides; the call is a [`scope`](crate::scope) |
 //! | [`GrpcTimeoutLayer`] | a client | passes the scope's deadline on in the `grpc-timeout` header |
 //!
-//! A call that is not answered in time fails with a boxed [`Elapsed`](crate::error::Elapsed).
-//! [`TimeoutLayer::on_elapsed`] answers it instead, and keeps the service's error type. axum
-//! requires that, and so does a gRPC server: tonic turns a foreign error into `INTERNAL_ERROR`.
+//! A call that is not answered in time fails with a boxed [`Elapsed`](crate::error::Elapsed),
+//! unless [`TimeoutLayer::on_elapsed`] answers it in the service's own types. axum requires that,
+//! and so does a gRPC server: tonic turns a foreign error into `INTERNAL_ERROR`.
 //!
 //! ```text
 //! let timeout = TimeoutLayer::new(Duration::from_secs(10)) // axum
@@ -17,7 +17,6 @@
 //!     .on_elapsed(|_| Ok(Status::deadline_exceeded("the deadline has passed").into_http()));
 //! ```
 //!
-//! Each call looks up the current runtime's own timer, unless `with_timer` was called.
 //! [Recipes](crate::docs::recipes) has a chain of services that pass a deadline on.
 
 mod grpc;

@@ -91,7 +91,7 @@ impl<B, A> TimeoutLayer<B, A> {
         }
     }
 
-    /// Uses this timer instead of the current runtime's own.
+    /// Uses this timer. Otherwise each call looks up the current runtime's own.
     pub fn with_timer(self, timer: Timer) -> Self {
         TimeoutLayer {
             timer: Some(timer),
@@ -111,8 +111,7 @@ impl<S, B: Clone, A: Clone> Layer<S> for TimeoutLayer<B, A> {
     }
 }
 
-/// A service whose calls are bounded in time: [`TimeoutLayer`]. (For one future there is
-/// [`tickwheel::Timeout`](crate::Timeout).)
+/// A service whose calls are bounded in time: [`TimeoutLayer`].
 ///
 /// A ready answer wins over a deadline that has passed, so a call with a timeout of zero is polled
 /// once. A call that took too long is dropped. Waiting for the service to be ready is not bounded,

@@ -105,9 +105,8 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
 }
 
 impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
-    /// Like [`with_limit`](DelayMap::with_limit), with a hasher of your own. A limit of
-    /// `usize::MAX` is none. The default hasher withstands keys that were chosen to collide. A
-    /// faster one is fine for keys that no outsider can choose.
+    /// Like [`with_limit`](DelayMap::with_limit), with a hasher of your own, [as for a
+    /// `DeadlineMap`](crate::DeadlineMap::with_limit_and_hasher).
     pub fn with_limit_and_hasher(
         timer: &Timer,
         max: usize,
@@ -323,8 +322,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     }
 
     /// Reads or changes the value of a key, while its delay goes on. `None` if the key is missing
-    /// or its value due. `change` must not call the map (see [Closures](DelayMap#closures)). To drop
-    /// an old value after the lock, return it: `|value| std::mem::replace(value, new)`.
+    /// or its value due. `change` must not call the map (see [Closures](DelayMap#closures)). To
+    /// drop an old value after the lock, return it: `|value| std::mem::replace(value, new)`.
     pub fn update<Q, R>(&self, key: &Q, change: impl FnOnce(&mut V) -> R) -> Option<R>
     where
         K: Borrow<Q>,
@@ -466,8 +465,8 @@ impl<K, V, S> DelayMap<K, V, S> {
         is_ours.then(|| Expirations::new(self.inner.clone()))
     }
 
-    /// Keeps the values, due or not, for which `keep` returns `true`, and drops the others after the
-    /// lock. `keep` must not call the map (see [Closures](DelayMap#closures)). If it panics, no
+    /// Keeps the values, due or not, for which `keep` returns `true`, and drops the others after
+    /// the lock. `keep` must not call the map (see [Closures](DelayMap#closures)). If it panics, no
     /// further value is dropped.
     pub fn retain(&self, mut keep: impl FnMut(&K, &mut V) -> bool) {
         for mut part in self.inner.table.lock_each() {
@@ -497,7 +496,8 @@ impl<K, V, S> DelayMap<K, V, S> {
         self.inner.take_all(false)
     }
 
-    /// Makes every value due now, and returns how many were pending. It is atomic for each key.
+    /// Makes every value due now, and returns how many were pending. It is atomic for each key, and
+    /// misses none that was in the map before the call.
     pub fn expire_all(&self) -> usize {
         let mut pending = 0;
         let filled = |part: &LockedPart<'_, K, V>| part.len() > 0;
