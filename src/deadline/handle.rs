@@ -59,7 +59,7 @@ impl ResetHandle {
     #[inline]
     pub fn reset(&self) -> bool {
         let deadline = self.as_ref();
-        deadline.reset(deadline.now())
+        deadline.reset(deadline.now(), None)
     }
 
     /// Like [`reset`](ResetHandle::reset), but counts the timeout from a past instant. A future
@@ -89,7 +89,7 @@ impl ResetHandle {
     #[inline]
     pub fn reset_from(&self, since: Instant) -> bool {
         let (deadline, since) = (self.as_ref(), self.shard.clock().moment(since));
-        deadline.reset_from(deadline.now(), since)
+        deadline.reset(deadline.now(), Some(since))
     }
 
     /// Moves the deadline to now plus `delay`, earlier or later. Later resets push it on from

@@ -265,8 +265,7 @@ impl Driver {
         loop {
             let mut is_finished = true;
             for shard in shards.iter().filter(|shard| shard.next_expiry() <= present) {
-                let next = shard.fire_batch(present, now, waited_since, wakers);
-                is_finished &= next.is_some();
+                is_finished &= shard.fire_batch(present, now, waited_since, wakers);
                 self.reporter.wake_all(wakers);
                 // A waker may have taken its time.
                 now = now.max(self.clock.now_or_epoch());

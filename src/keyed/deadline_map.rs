@@ -229,8 +229,8 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         K: Borrow<Q>,
     {
         let now = self.inner.timer.clock().now();
-        let try_reset = |deadline: DeadlineRef<'_>| deadline.try_reset(now);
-        self.act(key, try_reset, |deadline| deadline.reset(now))
+        let try_reset = |deadline: DeadlineRef<'_>| deadline.try_reset(now, None);
+        self.act(key, try_reset, |deadline| deadline.reset(now, None))
     }
 
     /// Like [`reset`](DeadlineMap::reset), counted from an instant: [`ResetHandle::reset_from`].
@@ -239,9 +239,9 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         K: Borrow<Q>,
     {
         let clock = self.inner.timer.shard().clock();
-        let (now, since) = (clock.now(), clock.moment(since));
-        let try_reset = |deadline: DeadlineRef<'_>| deadline.try_reset_from(now, since);
-        self.act(key, try_reset, |deadline| deadline.reset_from(now, since))
+        let (now, since) = (clock.now(), Some(clock.moment(since)));
+        let try_reset = |deadline: DeadlineRef<'_>| deadline.try_reset(now, since);
+        self.act(key, try_reset, |deadline| deadline.reset(now, since))
     }
 
     /// Expires the deadline of a key, like [`ResetHandle::expire`]. `false` if the key is missing.

@@ -83,7 +83,7 @@ impl Shard {
         let mut grace_end = None;
         let expiry = word.expire_if(|due| {
             grace_end = (due <= present)
-                .then(|| self.grace_end(word, due, now))
+                .then(|| self.clock.grace_end(due, word.timeout(), now))
                 .flatten();
             due <= present && grace_end.is_none()
         });
@@ -92,46 +92,30 @@ impl Shard {
             _ => expiry,
         }
     }
-
-    fn grace_end(&self, word: LockedWord<'_>, due: Tick, now: Moment) -> Option<Tick> {
-        self.clock.grace_end(due, word.timeout(), now)
-    }
 }
 
 impl DeadlineRef<'_> {
+    /// Pushes the deadline to its timeout after `since`, or after now for `None`.
     #[inline]
-    pub(crate) fn reset(self, now: Moment) -> bool {
-        self.try_reset(now) || self.change(Change::ResetFrom(Moment::MAX))
+    pub(crate) fn reset(self, now: Moment, since: Option<Moment>) -> bool {
+        let from = || Change::ResetFrom(since.unwrap_or(Moment::MAX));
+        self.try_reset(now, since) || self.change(from())
     }
 
     /// Like `reset`, but returns `false` if that needs the lock.
     #[inline]
-    pub(crate) fn try_reset(self, now: Moment) -> bool {
-        self.word.reset(self.shard.clock.tick(), now, now)
-    }
-
-    #[inline]
-    pub(crate) fn reset_from(self, now: Moment, since: Moment) -> bool {
-        self.try_reset_from(now, since) || self.change(Change::ResetFrom(since))
-    }
-
-    /// Like `reset_from`, but returns `false` if that needs the lock.
-    #[inline]
-    pub(crate) fn try_reset_from(self, now: Moment, since: Moment) -> bool {
+    pub(crate) fn try_reset(self, now: Moment, since: Option<Moment>) -> bool {
         let clock = &self.shard.clock;
         // A due that counts from before the end of a stall may lie after the present due, and yet
         // before the end of the grace that the stall gives to the present one.
-        since >= clock.stalls().last_end() && self.word.reset(clock.tick(), now, since.min(now))
+        since.is_none_or(|since| since >= clock.stalls().last_end())
+            && (self.word).reset(clock.tick(), now, since.map_or(now, |since| since.min(now)))
     }
 
     /// Makes the deadline pending again, due its timeout from now. For its owner alone.
     pub(crate) fn restart(self) {
         let shard = self.shard;
-        self.rearm(|word| {
-            let due = shard.due_after(shard.clock.now(), word.timeout());
-            word.restart(due);
-            due
-        });
+        self.rearm(|word| word.restart(shard.due_after(shard.clock.now(), word.timeout())));
     }
 
     /// Makes a timer that is never reset pending, due at `tick`, and registers `waker`. For its
@@ -139,10 +123,7 @@ impl DeadlineRef<'_> {
     pub(crate) fn wait_until(self, tick: Tick, waker: &Waker) -> Poll<Outcome> {
         let DeadlineRef { shard, word } = self;
         if word.due() != Some(tick) {
-            self.rearm(|word| {
-                word.set(tick);
-                tick
-            });
+            self.rearm(|word| word.set(tick));
         }
         match shard.register(waker, |locked| locked.entry_of(word)) {
             Some(_) => Poll::Pending,
@@ -150,20 +131,17 @@ impl DeadlineRef<'_> {
         }
     }
 
-    /// Makes the deadline pending again by `set`, which returns the due.
-    fn rearm(self, set: impl FnOnce(LockedWord<'_>) -> Tick) {
+    /// Makes the deadline pending again by `set`.
+    fn rearm(self, set: impl FnOnce(LockedWord<'_>)) {
         let DeadlineRef { shard, word } = self;
         let mut locked = shard.lock();
-        if shard.clock.has_ended() {
-            // The deadline never becomes pending, not even for a moment.
-            locked.word(word).end(Cancelled::SHUTDOWN);
-            locked.unlink_word(word);
-            locked.unlock();
-            return;
+        // After the end the deadline never becomes pending, not even for a moment.
+        if !shard.clock.has_ended() {
+            set(locked.word(word));
         }
-        let due = set(locked.word(word));
+        let due = locked.word(word).due();
         // A pending word has a timer. A settled one has none.
-        if !locked.relink_word(word, due) {
+        if !due.is_some_and(|due| locked.relink_word(word, due)) {
             locked.link_word(word);
         }
         shard.unlock_armed(locked, word);
@@ -209,6 +187,7 @@ impl DeadlineRef<'_> {
             locked.state.counts.spared += 1;
         }
         let held = locked.word(word);
+        let grace_end = |due| shard.clock.grace_end(due, word.timeout(), now);
         match change {
             Change::ResetFrom(since) => {
                 let due = shard.due_after(since.min(now), word.timeout());
@@ -216,20 +195,18 @@ impl DeadlineRef<'_> {
                     if due <= before {
                         return before;
                     }
-                    due.max(shard.grace_end(held, before, now).unwrap_or(before))
+                    due.max(grace_end(before).unwrap_or(before))
                 });
             }
             Change::MoveTo(due) if due <= now => drop(held.settle(EXPIRED)),
             Change::MoveTo(due) => held.set_due(|_| shard.clock.tick().due(due)),
             Change::Extend(by) => held.set_due(|due| {
-                let from = if is_spared {
-                    now
-                } else {
-                    shard.clock.tick().start_of(due)
+                let from = match is_spared {
+                    true => now,
+                    false => shard.clock.tick().start_of(due),
                 };
                 // A grace also covers a due shortly after the stall.
-                let grace_end = shard.grace_end(held, due, now);
-                shard.due_after(from, by).max(grace_end.unwrap_or(due))
+                shard.due_after(from, by).max(grace_end(due).unwrap_or(due))
             }),
             Change::SetTimeout(timeout) => {
                 held.set_timeout(timeout, shard.due_after(now, timeout));

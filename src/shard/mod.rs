@@ -252,15 +252,15 @@ impl Shard {
     }
 
     /// Fires at most a batch of the timers due at tick `now`, and pushes their wakers to `wakers`,
-    /// to be woken at `wakes_at`. Returns the next expiry, or `None` if there may be more to fire.
-    /// A timer due before `waited_since` was armed later, and has waited since then at most.
+    /// to be woken at `wakes_at`. Returns `false` if there may be more to fire. A timer due before
+    /// `waited_since` was armed later, and has waited since then at most.
     pub(crate) fn fire_batch(
         &self,
         now: Tick,
         wakes_at: Moment,
         waited_since: Tick,
         wakers: &mut Vec<Waker>,
-    ) -> Option<Tick> {
+    ) -> bool {
         wakers.reserve(BATCH);
         let tick = self.clock.tick();
         let mut state = lock(&self.state);
@@ -289,18 +289,17 @@ impl Shard {
             wakers.extend(entry.waker.take());
             Decision::Fire
         });
-        is_finished.then(|| {
-            let earliest = self.earliest_in(wheel);
-            self.next_expiry.set(earliest, held);
-            earliest
-        })
+        if is_finished {
+            self.next_expiry.set(self.earliest_in(wheel), held);
+        }
+        is_finished
     }
 
     /// Closes the shard for ever, after its runtime's end. Returns the wakers of pending timers.
     pub(crate) fn close(&self) -> Vec<Waker> {
-        let end = self.clock.ended().map(|end| self.clock.tick().current(end));
+        let end = self.clock.ended().unwrap_or(Moment::EPOCH);
         // A deadline that has passed has expired, even if the driver did not come to it in time.
-        let has_passed = |due| end.is_some_and(|end| due <= end);
+        let has_passed = |due| due <= self.clock.tick().current(end);
         let mut state = lock(&self.state);
         let (ShardState { wheel, .. }, held) = LockHeld::split(&mut state);
         self.turned_to.set(Tick::NEVER, held);
