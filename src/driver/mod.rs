@@ -13,7 +13,7 @@
 //!       Shard::fire_batch          shard            locks it
 //!         Wheel::turn              wheel            finds what is due, cascades
 //!         Word::expire_if          shard            judges a deadline (W1)
-//!         NextExpiry::set          shard
+//!         ShardTick::set          shard
 //!       Reporter::wake_all         report           wakes the tasks, under no lock
 //!     Stalls::turn_ends            clock          what is due next waits from then on
 //!     Alarm::set                   tokio_alarm    for the earliest expiry of all shards
@@ -83,7 +83,7 @@ use crate::clock::next_check::NextCheck;
 use crate::clock::tick::{Moment, Tick};
 use crate::report::Reporter;
 use crate::runtime::Handle;
-use crate::shard::{ExpiryChange, MissedTick, NextExpiry, Shard, TurnRequests};
+use crate::shard::{ExpiryChange, MissedTick, ShardTick, Shard, TurnRequests};
 use crate::sync::lock;
 use alarm::{AlarmLock, LockedAlarm, SetOutcome};
 pub(crate) use end::{Life, Watch, on_a_plain_thread};
@@ -109,7 +109,7 @@ pub(crate) struct Driver {
 #[derive(Clone, Copy, Debug)]
 enum Request<'a> {
     /// This expiry was lowered.
-    Earlier(&'a NextExpiry),
+    Earlier(&'a ShardTick),
     /// Expiries may have changed, earlier or later.
     Changed,
     /// Like `Changed`, in the alarm's task.
@@ -324,7 +324,7 @@ impl Driver {
         let tick = match request {
             Request::Earlier(expiry) => {
                 // It may be deferred since it was lowered, and would pull virtual time along.
-                let tick = expiry.tick();
+                let tick = expiry.get();
                 (tick < self.next_check.tick()).then_some(tick)?
             }
             Request::Changed | Request::InTask => self.next_check.begin(|| earliest_expiry(shards)),
@@ -441,7 +441,7 @@ fn earliest_expiry(shards: &[Arc<Shard>]) -> Tick {
 }
 
 impl TurnRequests for Driver {
-    fn request_turn(&self, change: ExpiryChange, expiry: &NextExpiry) -> Option<MissedTick> {
+    fn request_turn(&self, change: ExpiryChange, expiry: &ShardTick) -> Option<MissedTick> {
         match change {
             ExpiryChange::Earlier(tick) if !self.next_check.comes_by(tick) => {
                 self.set_alarm(Request::Earlier(expiry))
@@ -480,7 +480,7 @@ mod tests {
         let clock = Clock::new(Some(&runtime), tick, Instant::now(), true);
         let driver = Arc::new(Driver::new(Arc::new(clock), Reporter::default()));
         driver.begin(&[], &runtime, Life::Alive);
-        let expiry = NextExpiry::new(Tick::NEVER);
+        let expiry = ShardTick::new(Tick::NEVER);
         driver.request_turn(ExpiryChange::Deferred, &expiry);
         driver.request_turn(ExpiryChange::Earlier(Tick::new(10)), &expiry);
         sleep(Duration::from_millis(20)).await;
@@ -523,7 +523,7 @@ mod tests {
     }
 
     fn set_earlier(driver: &Driver, tick: Tick) -> Option<MissedTick> {
-        driver.request_turn(ExpiryChange::Earlier(tick), &NextExpiry::new(tick))
+        driver.request_turn(ExpiryChange::Earlier(tick), &ShardTick::new(tick))
     }
 
     fn set_for_an_hour(driver: &Driver) -> Option<MissedTick> {

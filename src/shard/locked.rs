@@ -1,5 +1,5 @@
 //! A shard whose lock is held. Timers are linked and unlinked only here, which keeps the [next
-//! expiry](super::next_expiry) right. Work that must follow the lock waits in the [`Locked`] until
+//! expiry](super::shard_tick) right. Work that must follow the lock waits in the [`Locked`] until
 //! it is unlocked: notifying the driver, and waking a task.
 //!
 //! Invariant: no user code runs under the lock. An unlinked entry's waker is dropped or woken after
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use super::lock::LockHeld;
-use super::next_expiry::ExpiryChange;
+use super::shard_tick::ExpiryChange;
 use super::word::{LockedWord, Word};
 use super::{Counts, Shard};
 use crate::clock::tick::Tick;

@@ -15,7 +15,7 @@
 //! | field | rule |
 //! |---|---|
 //! | `state`: the wheel and its counts | only with the lock |
-//! | `next_expiry`, `turned_to` | any thread reads them; only a thread with the lock writes them ([`next_expiry`], [`turned_to`]) |
+//! | `next_expiry`, `turned_to` | any thread reads them; only a thread with the lock writes them ([`shard_tick`], [`turned_to`]) |
 //! | a deadline's [`word`] | a reset needs no lock; all else does |
 //! | `clock`, `driver`, `index` | never written |
 //!
@@ -30,7 +30,7 @@ mod deadlines;
 pub(crate) mod lateness;
 mod lock;
 mod locked;
-mod next_expiry;
+mod shard_tick;
 #[cfg(test)]
 mod tests;
 pub(crate) mod turned_to;
@@ -50,16 +50,16 @@ pub(crate) use deadlines::{Change, DeadlineRef};
 use lateness::FiredCounts;
 use lock::LockHeld;
 use locked::{Entry, Locked, ShardState};
-pub(crate) use next_expiry::{ExpiryChange, NextExpiry};
-use turned_to::{TurnedTo, WakerId};
+pub(crate) use shard_tick::{ExpiryChange, ShardTick};
+use turned_to::WakerId;
 use word::{Expiry, MapTag, Word};
 
 /// On cache lines of its own, because each worker writes its own shard all the time.
 #[repr(align(128))]
 pub(crate) struct Shard {
     state: Mutex<ShardState>,
-    next_expiry: NextExpiry,
-    turned_to: TurnedTo,
+    next_expiry: ShardTick,
+    turned_to: ShardTick,
     clock: Arc<Clock>,
     driver: Arc<dyn TurnRequests>,
     index: usize,
@@ -69,7 +69,7 @@ pub(crate) struct Shard {
 pub(crate) trait TurnRequests: Send + Sync + RefUnwindSafe {
     /// Requests a turn for a lowered expiry, or a new alarm for a deferred one, after the change.
     /// `expiry` is the shard's, and may have changed once more.
-    fn request_turn(&self, change: ExpiryChange, expiry: &NextExpiry) -> Option<MissedTick>;
+    fn request_turn(&self, change: ExpiryChange, expiry: &ShardTick) -> Option<MissedTick>;
 
     fn wake(&self, waker: Waker);
 }
@@ -99,8 +99,8 @@ impl Shard {
     pub(crate) fn new(clock: Arc<Clock>, driver: Arc<dyn TurnRequests>, index: usize) -> Shard {
         Shard {
             state: Mutex::default(),
-            next_expiry: NextExpiry::new(Tick::NEVER),
-            turned_to: TurnedTo::new(),
+            next_expiry: ShardTick::new(Tick::NEVER),
+            turned_to: ShardTick::new(Tick::FIRST),
             clock,
             driver,
             index,
@@ -232,7 +232,7 @@ impl Shard {
         // past keeps naming one. If another thread has changed the expiry since, it has requested a
         // turn for that, and this thread's view of the alarm is out of date.
         let state = lock(&self.state);
-        let expiry = self.next_expiry.tick();
+        let expiry = self.next_expiry.get();
         if change == ExpiryChange::Earlier(expiry) && expiry <= missed.up_to {
             let held = LockHeld::by(&state);
             let _ = self.next_expiry.defer_to(missed.comes_at, held);
@@ -248,7 +248,7 @@ const BATCH: usize = 128;
 /// For the driver.
 impl Shard {
     pub(crate) fn next_expiry(&self) -> Tick {
-        self.next_expiry.tick()
+        self.next_expiry.get()
     }
 
     /// Fires at most a batch of the timers due at tick `now`, and pushes their wakers to `wakers`,
@@ -265,6 +265,7 @@ impl Shard {
         let tick = self.clock.tick();
         let mut state = lock(&self.state);
         let (ShardState { wheel, counts }, held) = LockHeld::split(&mut state);
+        // Before a timer is taken out, as in `close`.
         self.turned_to.set(now, held);
         let is_finished = wheel.turn(now.get(), BATCH, |linked, entry| {
             let linked = Tick::new(linked);

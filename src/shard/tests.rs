@@ -22,7 +22,7 @@ fn wakers_of_the_same_data_are_told_apart() {
 struct NoDriver;
 
 impl TurnRequests for NoDriver {
-    fn request_turn(&self, _: ExpiryChange, _: &NextExpiry) -> Option<MissedTick> {
+    fn request_turn(&self, _: ExpiryChange, _: &ShardTick) -> Option<MissedTick> {
         None
     }
 
@@ -119,7 +119,7 @@ fn a_slot_that_becomes_crowded_brings_the_driver_early() {
 fn a_missed_turn_defers_no_expiry_that_was_lowered_since() {
     struct Late(OnceLock<Weak<Shard>>, Tick);
     impl TurnRequests for Late {
-        fn request_turn(&self, change: ExpiryChange, _: &NextExpiry) -> Option<MissedTick> {
+        fn request_turn(&self, change: ExpiryChange, _: &ShardTick) -> Option<MissedTick> {
             if change != ExpiryChange::Earlier(Tick::new(5)) {
                 return None;
             }

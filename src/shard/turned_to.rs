@@ -19,30 +19,6 @@
 
 use std::task::Waker;
 
-use super::lock::LockHeld;
-use crate::clock::tick::{AtomicTick, Tick};
-
-#[derive(Debug)]
-pub(crate) struct TurnedTo(AtomicTick);
-
-impl TurnedTo {
-    pub(crate) fn new() -> TurnedTo {
-        TurnedTo(AtomicTick::new(Tick::FIRST))
-    }
-
-    /// `Tick::NEVER` once the shard is closed.
-    #[inline]
-    pub(crate) fn get(&self) -> Tick {
-        // The Acquire also shows what the turn did before.
-        self.0.get()
-    }
-
-    /// Call this before a timer is taken out.
-    pub(crate) fn set(&self, tick: Tick, _: LockHeld<'_>) {
-        self.0.set(tick);
-    }
-}
-
 /// The identity of a timer's waker, without holding it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WakerId {

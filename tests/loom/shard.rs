@@ -2,9 +2,7 @@
 
 #[path = "../../src/shard/lock.rs"]
 pub(crate) mod lock;
-#[path = "../../src/shard/next_expiry.rs"]
-pub(crate) mod next_expiry;
-#[path = "../../src/shard/turned_to.rs"]
-pub(crate) mod turned_to;
+#[path = "../../src/shard/shard_tick.rs"]
+pub(crate) mod shard_tick;
 #[path = "../../src/shard/word.rs"]
 pub(crate) mod word;

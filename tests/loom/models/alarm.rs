@@ -10,14 +10,14 @@ use crate::clock::next_check::NextCheck;
 use crate::clock::tick::{Moment, Tick};
 use crate::driver::alarm::{Alarm, AlarmLock, SetOutcome};
 use crate::shard::lock::LockHeld;
-use crate::shard::next_expiry::{ExpiryChange, NextExpiry};
+use crate::shard::shard_tick::{ExpiryChange, ShardTick};
 use crate::sync::{self, AtomicU64, Mutex, Ordering};
 
 struct Driven {
     alarm: AlarmLock,
     next_check: NextCheck,
     /// Each with the lock of its shard.
-    expiries: [(NextExpiry, Mutex<()>); 2],
+    expiries: [(ShardTick, Mutex<()>); 2],
     turns: AtomicU64,
     /// Firings that found the lock taken.
     left: AtomicU64,
@@ -50,7 +50,7 @@ impl Driven {
         let driven = Driven {
             alarm: AlarmLock::new(),
             next_check: NextCheck::new(Tick::new(1)),
-            expiries: [0, 1].map(|_| (NextExpiry::new(Tick::NEVER), Mutex::new(()))),
+            expiries: [0, 1].map(|_| (ShardTick::new(Tick::NEVER), Mutex::new(()))),
             turns: AtomicU64::new(0),
             left: AtomicU64::new(0),
             is_turning: AtomicU64::new(0),
@@ -73,11 +73,11 @@ impl Driven {
     }
 
     /// Sets the alarm for a lowered expiry, or for the earliest one.
-    fn set(&self, mut lowered: Option<&NextExpiry>) {
+    fn set(&self, mut lowered: Option<&ShardTick>) {
         while let Some(mut locked) = self.alarm.try_lock() {
             if !locked.is_turning() {
                 let tick = match lowered {
-                    Some(expiry) => expiry.tick().min(self.next_check.tick()),
+                    Some(expiry) => expiry.get().min(self.next_check.tick()),
                     None => self.next_check.begin(|| self.earliest()),
                 };
                 self.next_check.at(tick);
@@ -92,7 +92,7 @@ impl Driven {
     }
 
     fn earliest(&self) -> Tick {
-        let expiries = self.expiries.iter().map(|(expiry, _)| expiry.tick());
+        let expiries = self.expiries.iter().map(|(expiry, _)| expiry.get());
         expiries.min().unwrap()
     }
 

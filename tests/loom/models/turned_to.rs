@@ -6,12 +6,12 @@ use loom::thread;
 
 use crate::clock::tick::Tick;
 use crate::shard::lock::LockHeld;
-use crate::shard::turned_to::TurnedTo;
+use crate::shard::shard_tick::ShardTick;
 use crate::sync::{AtomicU64, Mutex, Ordering, lock};
 
 /// A shard with one timer, which has the waker of the sleep that is polled.
 struct Armed {
-    turned_to: TurnedTo,
+    turned_to: ShardTick,
     is_linked: Mutex<bool>,
     /// How often the task was woken.
     woken: AtomicU64,
@@ -22,7 +22,7 @@ const DUE: Tick = Tick::new(5);
 impl Armed {
     fn new() -> Arc<Armed> {
         Arc::new(Armed {
-            turned_to: TurnedTo::new(),
+            turned_to: ShardTick::new(Tick::FIRST),
             is_linked: Mutex::new(true),
             woken: AtomicU64::new(0),
         })

@@ -1,6 +1,7 @@
-//! The next expiry of a shard: when the driver comes next, and whether it has to come earlier.
+//! A tick of a shard that any thread reads, and that is written only under the shard's lock: how
+//! far the shard was turned (see `turned_to`), and its next expiry.
 //!
-//! Invariant: no timer of the wheel is due before it. It is written only under the shard's lock.
+//! The next expiry is when the driver comes next. Invariant: no timer of the wheel is due before it.
 //!
 //! A thread that changes the next expiry notifies the driver after the lock; `clock::next_check`
 //! argues why no change is lost. The next expiry is too early once the timer that it was set for is
@@ -12,7 +13,7 @@ use super::lock::LockHeld;
 use crate::clock::tick::{AtomicTick, Tick};
 
 #[derive(Debug)]
-pub(crate) struct NextExpiry(AtomicTick);
+pub(crate) struct ShardTick(AtomicTick);
 
 /// A change of the next expiry under the lock. The driver must be notified after the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,13 +25,15 @@ pub(crate) enum ExpiryChange {
     Deferred,
 }
 
-impl NextExpiry {
-    pub(crate) fn new(tick: Tick) -> NextExpiry {
-        NextExpiry(AtomicTick::new(tick))
+impl ShardTick {
+    pub(crate) fn new(tick: Tick) -> ShardTick {
+        ShardTick(AtomicTick::new(tick))
     }
 
-    pub(crate) fn tick(&self) -> Tick {
-        // The driver reads it after a fence (see `NextCheck`), and misses no expiry.
+    #[inline]
+    pub(crate) fn get(&self) -> Tick {
+        // The driver reads the next expiry after a fence (see `NextCheck`), and misses none. A poll
+        // sees what the turn did before.
         self.0.get()
     }
 
