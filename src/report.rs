@@ -50,19 +50,22 @@ impl Reporter {
         });
     }
 
+    /// Reports a stall, if there was one.
     #[cfg_attr(not(feature = "tracing"), allow(unused_variables))]
-    pub(crate) fn driver_was_stalled(&self, late: Duration) {
+    pub(crate) fn driver_was_stalled(&self, late: Option<Duration>) {
         #[cfg(feature = "tracing")]
-        contain(|| {
-            let timer = self.name.as_deref();
-            let late_ms = u64::try_from(late.as_millis()).unwrap_or(u64::MAX);
-            tracing::warn!(
-                target: "tickwheel",
-                timer,
-                late_ms,
-                "the driver was stalled: something blocked the runtime's time driver"
-            );
-        });
+        if let Some(late) = late {
+            contain(|| {
+                let timer = self.name.as_deref();
+                let late_ms = u64::try_from(late.as_millis()).unwrap_or(u64::MAX);
+                tracing::warn!(
+                    target: "tickwheel",
+                    timer,
+                    late_ms,
+                    "the driver was stalled: something blocked the runtime's time driver"
+                );
+            });
+        }
     }
 
     #[cold]

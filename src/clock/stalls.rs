@@ -159,12 +159,12 @@ impl Stalls {
         now: Moment,
         is_virtual: impl FnOnce() -> bool,
     ) -> Option<Duration> {
-        let stall = self.stall_between(self.waits_since(), now);
-        let stall = stall.filter(|_| !is_virtual());
+        let from = self.waits_since();
+        let stall = self.stall_between(from, now).filter(|_| !is_virtual());
         if let Some(stall) = stall {
             self.note(stall);
         }
-        self.wait_from(self.tick.current(now));
+        self.wait_from(from.max(self.tick.current(now)));
         stall.map(|stall| stall.length)
     }
 

@@ -30,11 +30,6 @@ impl Tick {
         self.0
     }
 
-    #[inline]
-    pub(crate) fn next(self) -> Tick {
-        Tick(self.0.saturating_add(1))
-    }
-
     /// The tick before this one; `None` for the first.
     pub(crate) fn before(self) -> Option<Tick> {
         self.0.checked_sub(1).map(Tick)
@@ -202,7 +197,7 @@ mod tests {
             let [deadline, now] = [deadline, now.max(0)].map(|at| Moment(at).min(Moment::MAX));
             let (due, current) = (tick.due(deadline), tick.current(now));
             prop_assert!(tick.start_of(current) <= now);
-            prop_assert!(tick.start_of(current.next()) > now || now == Moment::MAX);
+            prop_assert!(tick.start_of(Tick(current.0 + 1)) > now || now == Moment::MAX);
             prop_assert!(current < due || now >= deadline);
             if deadline.0 <= Moment::MAX.0 - length as i64 {
                 prop_assert!(tick.start_of(due) >= deadline);

@@ -10,16 +10,15 @@
 //!
 //! ```text
 //!   no turn --(the alarm fires)--> a turn is made --(it has set the alarm)--> no turn
-//!                                    |    ^  |
-//!                    (it fires again)|    |  |(it has set the alarm)
-//!                                    v    |  v
-//!                                  one more turn is to be made
 //! ```
 //!
 //! Orders that could go wrong, and why they do not:
 //!
-//! - *The alarm fires on two threads.* The second leaves its turn to the first, which makes another
-//!   one. So no worker waits behind a slow waker on another worker.
+//! - *The alarm fires on two threads.* The second leaves its turn to the first, which reads the next
+//!   expiries and sets the alarm after this firing. So no worker waits behind a slow waker on
+//!   another worker.
+//! - *That second firing is the end of the time driver.* The turn looks for the end after it has set
+//!   the alarm, under the same hold of the lock.
 //! - *A thread arms something while a turn is made.* It leaves the alarm alone, because the turn
 //!   reads the next expiries before it ends (see `clock::next_check`).
 //! - *tokio wakes the alarm's waker on the thread that sets the alarm.* A reset to the past does,
@@ -48,21 +47,19 @@ use crate::sync::{
 
 /// Fires when the next turn is due.
 pub(crate) trait Alarm: Send {
-    /// The tick that it is set for; `NEVER` if it is unset, or if its firing was noted.
-    fn at(&self) -> Tick;
+    /// Sets it for the start of a tick, or unsets it for `NEVER`. `false` if the start of the tick
+    /// has already passed.
+    fn set(&mut self, tick: Tick) -> bool;
 
-    /// Sets it for the start of a tick, or unsets it for `NEVER`.
-    fn set(&mut self, tick: Tick) -> SetOutcome;
-
-    /// Sets it to fire next after `now`, which the calling thread has just read. Then `at` is the
-    /// first tick for which that is in time.
-    fn set_next_round(&mut self, now: Tick) -> SetOutcome {
-        self.set(now)
+    /// Sets it to fire next after `now`, which the calling thread has just read. Returns the first
+    /// tick for which that is in time. Only for an alarm that `set` can find passed.
+    fn set_next_round(&mut self, now: Tick) -> Tick {
+        now
     }
 
-    /// Notes that it has fired. Returns the moment that has come, where the clock of the calling
-    /// thread does not tell.
-    fn note_fired(&mut self) -> Moment {
+    /// Once it has fired: the moment that has come, where the clock of the calling thread does not
+    /// tell.
+    fn fired_at(&self) -> Moment {
         Moment::EPOCH
     }
 
@@ -77,14 +74,6 @@ pub(crate) trait Alarm: Send {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SetOutcome {
-    Done,
-    /// The start of the tick has already passed.
-    Passed,
-    Ended,
-}
-
 pub(crate) struct AlarmLock {
     state: Mutex<AlarmState>,
     /// The token of the thread that holds the lock, or zero.
@@ -97,16 +86,10 @@ pub(crate) struct AlarmState {
     pub(crate) alarm: Option<Box<dyn Alarm>>,
     /// The tick for which the next turn was set. A timer due before it was linked later.
     pub(crate) turn_set_for: Tick,
-    turn: Turn,
+    /// Whether a turn is being made, which will set the alarm.
+    pub(crate) is_turning: bool,
     /// The buffer for the wakers of a turn, empty outside of one.
     wakers: Vec<Waker>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Turn {
-    None,
-    IsMade,
-    IsMadeAndOneMore,
 }
 
 impl AlarmLock {
@@ -115,7 +98,7 @@ impl AlarmLock {
             state: Mutex::new(AlarmState {
                 alarm: None,
                 turn_set_for: Tick::NEVER,
-                turn: Turn::None,
+                is_turning: false,
                 wakers: Vec::new(),
             }),
             holder: AtomicU64::new(0),
@@ -164,44 +147,20 @@ pub(crate) struct LockedAlarm<'a> {
 }
 
 impl LockedAlarm<'_> {
-    /// Begins a turn, and returns a buffer for its wakers. `None` if another thread makes one, and
-    /// will make one more.
+    /// Begins a turn, and returns a buffer for its wakers. `None` if another thread makes one.
     pub(crate) fn begin_turn(&mut self) -> Option<Vec<Waker>> {
-        if self.leave_to_turn() {
-            return None;
-        }
-        self.state.turn = Turn::IsMade;
-        Some(std::mem::take(&mut self.state.wakers))
+        let is_first = !std::mem::replace(&mut self.state.is_turning, true);
+        is_first.then(|| std::mem::take(&mut self.state.wakers))
     }
 
-    /// Ends a turn that has set the alarm. `false` if one more turn is to be made first.
-    pub(crate) fn end_turn(&mut self, wakers: &mut Vec<Waker>) -> bool {
-        if self.state.turn == Turn::IsMadeAndOneMore {
-            self.state.turn = Turn::IsMade;
-            return false;
-        }
-        self.state.turn = Turn::None;
-        self.state.wakers = std::mem::take(wakers);
-        true
+    /// Ends a turn that has set the alarm.
+    pub(crate) fn end_turn(&mut self, wakers: Vec<Waker>) {
+        (self.state.is_turning, self.state.wakers) = (false, wakers);
     }
 
     pub(crate) fn alive(&mut self) -> Option<&mut dyn Alarm> {
         let alarm = self.state.alarm.as_deref_mut()?;
         alarm.ended().is_none().then_some(alarm)
-    }
-
-    /// Whether a turn is being made, which will set the alarm.
-    pub(crate) fn is_turning(&self) -> bool {
-        self.state.turn != Turn::None
-    }
-
-    /// Requests one more turn if one is being made. Returns whether one is.
-    pub(crate) fn leave_to_turn(&mut self) -> bool {
-        let is_turning = self.is_turning();
-        if is_turning {
-            self.state.turn = Turn::IsMadeAndOneMore;
-        }
-        is_turning
     }
 }
 

@@ -7,7 +7,6 @@
 //!   Driver::turn                   mod            reads the clock before any shard
 //!     LockedAlarm::begin_turn      alarm          this thread makes the turn, or leaves it to the
 //!                                                 thread that makes one
-//!     Alarm::ended                 tokio_alarm    if the runtime has, closes the shards instead
 //!     Stalls::turn_begins          clock          notes a stall, if the driver comes late by one
 //!     Driver::fire_due             mod            each shard, until none has more than a batch:
 //!       Shard::fire_batch          shard            locks it
@@ -17,6 +16,7 @@
 //!       Reporter::wake_all         report           wakes the tasks, under no lock
 //!     Stalls::turn_ends            clock          what is due next waits from then on
 //!     Alarm::set                   tokio_alarm    for the earliest expiry of all shards
+//!     Driver::unlock               mod            if the runtime has ended, closes the shards
 //!
 //! a thread arms something for earlier than the next expiry of its shard
 //!   Shard::notify_driver           shard
@@ -28,8 +28,8 @@
 //!
 //! a thread disarms the earliest timer of a shard, on a clock that can be paused
 //!   Shard::notify_driver           shard
-//!     Driver::request_turn         mod            wakes the alarm's task
-//!       Driver::set_alarm          mod            in that task
+//!     Driver::request_turn         mod            notifies the alarm's task
+//!       Driver::turn               mod            in that task
 //! ```
 //!
 //! There is no driver task, so no task and no queue stands between a due and its timer. The waker
@@ -39,8 +39,7 @@
 //! request to that thread (see [`alarm`]).
 //!
 //! Turns happen only where tokio would run wakers: within tokio's time driver, on the alarm's own
-//! thread, or in the alarm's task, if that finds a tick that the time driver has passed. So a
-//! blocking waker holds up no more than it would with tokio. A thread that arms never turns, but
+//! thread, or in the alarm's task. So a blocking waker holds up no more than it would with tokio. A thread that arms never turns, but
 //! one that finds the runtime ended wakes the waiting tasks.
 //!
 //! Invariants:
@@ -56,13 +55,12 @@
 //!
 //! # When does the driver come?
 //!
-//! Four ticks answer this, for four readers. They agree while the driver is on time.
+//! Three ticks answer this, for three readers. They agree while the driver is on time.
 //!
 //! | tick | for whom | how it differs |
 //! |---|---|---|
 //! | `Shard::next_expiry` | a thread that arms in that shard | one shard's; under its lock, nothing there is due before it |
 //! | `Driver::next_check` | a thread that has lowered a next expiry | `FIRST` during a turn, which reads the expiries at its end; `NEVER` while they are read |
-//! | `Alarm::at` | a thread that holds the alarm's lock | what tokio's timer is set for; `NEVER` once it has fired |
 //! | `Stalls::waits_since` | a thread that finds a deadline passed | stays where it is while the driver is late; that is what shows a stall |
 
 pub(crate) mod alarm;
@@ -77,15 +75,16 @@ use std::task::Waker;
 use std::time::Duration;
 
 use slab::Slab;
+use tokio::sync::Notify;
 
 use crate::clock::Clock;
 use crate::clock::next_check::NextCheck;
 use crate::clock::tick::{Moment, Tick};
 use crate::report::Reporter;
 use crate::runtime::Handle;
-use crate::shard::{ExpiryChange, MissedTick, ShardTick, Shard, TurnRequests};
+use crate::shard::{ExpiryChange, MissedTick, Shard, ShardTick, TurnRequests};
 use crate::sync::lock;
-use alarm::{AlarmLock, LockedAlarm, SetOutcome};
+use alarm::{Alarm, AlarmLock, LockedAlarm};
 pub(crate) use end::{Life, Watch, on_a_plain_thread};
 use thread_alarm::ThreadAlarm;
 use tokio_alarm::TokioAlarm;
@@ -97,23 +96,12 @@ pub(crate) struct Driver {
     /// A shard is dropped once no thread can arm on it and nothing is armed in it.
     shards: OnceLock<Box<[Weak<Shard>]>>,
     clock: Arc<Clock>,
-    /// Wakes a task of the runtime that sets the alarm, where there is one.
-    alarm_task: Mutex<Option<Waker>>,
+    /// Notifies a task of the runtime that makes a turn, where there is one.
+    alarm_task: Arc<Notify>,
     /// Wakers for the end, with nothing armed. The driver takes them when it closes.
     waits: Mutex<Slab<Waker>>,
     wake_ups: AtomicU64,
     reporter: Reporter,
-}
-
-/// Why a thread outside a turn sets the alarm.
-#[derive(Clone, Copy, Debug)]
-enum Request<'a> {
-    /// This expiry was lowered.
-    Earlier(&'a ShardTick),
-    /// Expiries may have changed, earlier or later.
-    Changed,
-    /// Like `Changed`, in the alarm's task.
-    InTask,
 }
 
 impl Driver {
@@ -123,7 +111,7 @@ impl Driver {
             next_check: NextCheck::new(Tick::NEVER),
             shards: OnceLock::new(),
             clock,
-            alarm_task: Mutex::default(),
+            alarm_task: Arc::default(),
             waits: Mutex::default(),
             wake_ups: AtomicU64::new(0),
             reporter,
@@ -132,13 +120,9 @@ impl Driver {
 
     /// Begins to drive these shards on the runtime of `handle`. Call this in its context.
     pub(crate) fn begin(self: &Arc<Self>, shards: &[Arc<Shard>], handle: &Handle, life: Life) {
-        let (clock, driver) = (self.clock.clone(), Arc::downgrade(self));
-        self.begin_with(shards, || match life {
-            Life::Alive => TokioAlarm::new(clock, driver, handle),
-            Life::Ends => Some(TokioAlarm::of_ending(clock, driver)),
-            Life::Ended => None,
-        });
-        self.set_alarm(Request::Changed);
+        self.begin_with(shards, || TokioAlarm::new(self, handle, life));
+        // If the runtime has ended, so has the timer.
+        self.set_alarm(None);
     }
 
     pub(crate) fn begin_on_thread(
@@ -153,25 +137,15 @@ impl Driver {
         };
         // The thread keeps the driver, so neither ever ends.
         let alarm = ThreadAlarm::start(name, left, move || driver.handle_alarm())?;
-        self.begin_with(shards, || Some(alarm));
+        self.begin_with(shards, || alarm);
         Ok(())
     }
 
-    fn begin_with<A: alarm::Alarm + 'static>(
-        &self,
-        shards: &[Arc<Shard>],
-        make: impl FnOnce() -> Option<A>,
-    ) {
+    fn begin_with<A: Alarm + 'static>(&self, shards: &[Arc<Shard>], make: impl FnOnce() -> A) {
         let weak = shards.iter().map(Arc::downgrade).collect();
         let _ = self.shards.set(weak);
         let mut locked = self.alarm.lock();
-        match make() {
-            Some(alarm) => locked.state.alarm = Some(Box::new(alarm)),
-            None => {
-                drop(locked);
-                self.close(None);
-            }
-        }
+        locked.state.alarm = Some(Box::new(make()));
     }
 
     #[inline]
@@ -183,23 +157,6 @@ impl Driver {
         self.wake_ups.load(Ordering::Relaxed)
     }
 
-    /// Stores the waker of the alarm's task, which has just set the alarm.
-    fn note_alarm_task(&self, waker: &Waker) {
-        // Wakers are cloned, woken and dropped under no lock, because tokio's tracing reports that.
-        let waker = waker.clone();
-        let replaced = lock(&self.alarm_task).replace(waker);
-        drop(replaced);
-    }
-
-    /// Makes the alarm's task read the expiries again, and set the alarm.
-    fn wake_alarm_task(&self) {
-        let task = lock(&self.alarm_task).take();
-        if let Some(task) = task {
-            // It notes its waker again.
-            task.wake();
-        }
-    }
-
     /// Runs when the alarm has fired.
     fn handle_alarm(&self) {
         // Relaxed: a count on which nothing depends.
@@ -209,6 +166,8 @@ impl Driver {
 
     /// Turns until the alarm is set for a future tick.
     fn turn(&self) {
+        // The last reference to a shard is dropped after the lock.
+        let shards: Vec<_> = self.shards().collect();
         let mut now = self.clock.now_or_epoch();
         let Some(mut locked) = self.alarm.try_lock() else {
             return;
@@ -216,39 +175,36 @@ impl Driver {
         let Some(mut wakers) = locked.begin_turn() else {
             return;
         };
-        let mut shards: Vec<_>;
-        loop {
+        let mut is_set = false;
+        while !is_set {
             let Some(alarm) = locked.alive() else {
-                return self.end(locked, true);
+                break;
             };
-            now = now.max(alarm.note_fired());
+            now = now.max(alarm.fired_at());
             let waited_since = locked.state.turn_set_for;
             // Expiries lowered from now on are read below.
             self.next_check.at(Tick::FIRST);
+            drop(locked);
+
             // On a thread of the runtime, so that plain threads learn of a virtual clock.
             self.clock.is_virtual();
-            let stall = self.note_progress(now);
-            drop(locked);
-            self.report(stall);
-
-            shards = self.shards().collect();
+            self.reporter.driver_was_stalled(self.note_progress(now));
             now = self.fire_due(&shards, now, waited_since, &mut wakers);
 
             locked = self.alarm.lock();
             let next = self.next_check.begin(|| earliest_expiry(&shards));
             self.clock.stalls().turn_ends(next, now);
             locked.state.turn_set_for = next;
-            match self.set_for(&mut locked, next) {
-                SetOutcome::Ended => return self.end(locked, true),
-                SetOutcome::Passed => now = now.max(self.clock.tick().start_of(next)),
-                SetOutcome::Done if locked.end_turn(&mut wakers) => break,
-                SetOutcome::Done => {}
+            is_set = self.set_for(&mut locked, next);
+            if !is_set {
+                let passed = self.clock.tick().start_of(next);
+                now = now.max(passed).max(self.clock.now_or_epoch());
             }
-            now = now.max(self.clock.now_or_epoch());
         }
-        drop(locked);
+        locked.end_turn(wakers);
+        self.unlock(locked);
         if self.alarm.is_asked_again() {
-            self.set_alarm(Request::Changed);
+            self.set_alarm(None);
         }
     }
 
@@ -269,7 +225,7 @@ impl Driver {
                 self.reporter.wake_all(wakers);
                 // A waker may have taken its time.
                 now = now.max(self.clock.now_or_epoch());
-                self.report(self.note_progress(now));
+                self.reporter.driver_was_stalled(self.note_progress(now));
             }
             if is_finished {
                 return now;
@@ -277,93 +233,72 @@ impl Driver {
         }
     }
 
-    /// Sets the alarm outside of a turn, unless the thread that holds its lock does. Returns a tick
-    /// for which that was too late.
-    fn set_alarm(&self, mut request: Request<'_>) -> Option<MissedTick> {
+    /// Sets the alarm outside of a turn, unless the thread that holds its lock does: for `earlier`,
+    /// an expiry that was lowered, or else for the earliest one. Returns a tick for which that was
+    /// too late.
+    fn set_alarm(&self, mut earlier: Option<&ShardTick>) -> Option<MissedTick> {
         // Before the lock: overdue timers have waited since then at most.
         let now = self.clock.now_or_epoch();
         let mut missed = None;
         loop {
             // The last reference to a shard is dropped after the lock.
-            let shards: Vec<_> = match request {
-                Request::Earlier(_) => Vec::new(),
-                Request::Changed | Request::InTask => self.shards().collect(),
-            };
+            let all = earlier.is_none().then(|| self.shards());
+            let shards: Vec<_> = all.into_iter().flatten().collect();
             let Some(locked) = self.alarm.try_lock() else {
                 return missed;
             };
-            missed = missed.or(self.set_locked_alarm(locked, request, now, &shards));
+            missed = missed.or(self.set_locked_alarm(locked, earlier.take(), now, &shards));
             if !self.alarm.is_asked_again() {
                 return missed;
             }
-            request = Request::Changed;
         }
     }
 
     fn set_locked_alarm(
         &self,
         mut locked: LockedAlarm<'_>,
-        request: Request<'_>,
+        earlier: Option<&ShardTick>,
         now: Moment,
         shards: &[Arc<Shard>],
     ) -> Option<MissedTick> {
-        locked.state.alarm.as_ref()?;
-        let is_in_task = matches!(request, Request::InTask);
+        if locked.state.is_turning {
+            return None;
+        }
         let Some(alarm) = locked.alive() else {
-            self.end(locked, false);
+            self.unlock(locked);
             return None;
         };
-        if !is_in_task && alarm.needs_task() {
+        if alarm.needs_task() {
             drop(locked);
-            self.wake_alarm_task();
+            self.alarm_task.notify_one();
             return None;
         }
-        if locked.is_turning() {
-            return None;
-        }
-        let tick = match request {
-            Request::Earlier(expiry) => {
-                // It may be deferred since it was lowered, and would pull virtual time along.
-                let tick = expiry.get();
-                (tick < self.next_check.tick()).then_some(tick)?
-            }
-            Request::Changed | Request::InTask => self.next_check.begin(|| earliest_expiry(shards)),
+        let tick = match earlier {
+            // It may be deferred since it was lowered, and would pull virtual time along.
+            Some(expiry) => Some(expiry.get()).filter(|&tick| tick < self.next_check.tick())?,
+            None => self.next_check.begin(|| earliest_expiry(shards)),
         };
         let stall = self.note_wait(&mut locked, tick, now);
-        let mut set = self.set_for(&mut locked, tick);
-        if is_in_task && set == SetOutcome::Passed {
-            // The clock of this thread may not tell when the time driver comes round next.
-            drop(locked);
-            self.report(stall);
-            self.turn();
-            return None;
-        }
         let mut missed = None;
-        while set == SetOutcome::Passed {
+        if !self.set_for(&mut locked, tick) {
             let present = self.clock.current_tick();
-            let alarm = locked.state.alarm.as_mut()?;
-            set = alarm.set_next_round(present);
-            let comes_at = alarm.at();
+            let comes_at = locked.state.alarm.as_mut()?.set_next_round(present);
             self.next_check.at(comes_at);
-            // It comes too late for the present tick too.
+            // It may come too late for the present tick too.
             let up_to = if comes_at > present { present } else { tick };
-            missed = missed.max(Some(MissedTick { up_to, comes_at }));
+            missed = Some(MissedTick { up_to, comes_at });
         }
-        match set {
-            SetOutcome::Ended => self.end(locked, false),
-            SetOutcome::Done | SetOutcome::Passed => drop(locked),
-        }
-        self.report(stall);
+        self.unlock(locked);
+        self.reporter.driver_was_stalled(stall);
         missed
     }
 
     /// Sets the alarm for a tick at which the driver reads the next expiries, or for `NEVER`.
-    fn set_for(&self, locked: &mut LockedAlarm<'_>, tick: Tick) -> SetOutcome {
+    /// `false` if that has passed.
+    fn set_for(&self, locked: &mut LockedAlarm<'_>, tick: Tick) -> bool {
         self.next_check.at(tick);
-        match &mut locked.state.alarm {
-            Some(alarm) => alarm.set(tick),
-            None => SetOutcome::Ended,
-        }
+        let alarm = &mut locked.state.alarm;
+        alarm.as_mut().is_none_or(|alarm| alarm.set(tick))
     }
 
     /// The alarm is set for `tick`, without a turn. Overdue timers keep waiting. If they are gone,
@@ -371,14 +306,13 @@ impl Driver {
     fn note_wait(&self, locked: &mut LockedAlarm<'_>, tick: Tick, now: Moment) -> Option<Duration> {
         let present = self.clock.tick().current(now);
         let stalls = self.clock.stalls();
-        let is_late = stalls.waits_since() <= present;
-        if is_late && tick <= present {
+        if tick.max(stalls.waits_since()) <= present {
             return None;
         }
-        let stall = is_late.then(|| self.note_progress(now)).flatten();
+        let stall = self.note_progress(now);
         // A timer linked in the past has not waited. But this thread may have been held up.
         locked.state.turn_set_for = tick.max(present);
-        stalls.wait_from(locked.state.turn_set_for);
+        stalls.turn_ends(tick, now);
         stall
     }
 
@@ -386,13 +320,6 @@ impl Driver {
     fn note_progress(&self, now: Moment) -> Option<Duration> {
         let stalls = self.clock.stalls();
         stalls.turn_begins(now, || self.clock.is_virtual())
-    }
-
-    /// Call this under no lock.
-    fn report(&self, stall: Option<Duration>) {
-        if let Some(length) = stall {
-            self.reporter.driver_was_stalled(length);
-        }
     }
 
     fn shards(&self) -> impl Iterator<Item = Arc<Shard>> + '_ {
@@ -403,29 +330,26 @@ impl Driver {
             .filter_map(Weak::upgrade)
     }
 
-    /// The calling thread, in a turn or not, has found the runtime ended.
-    fn end(&self, mut locked: LockedAlarm<'_>, is_turn: bool) {
-        // A turn of another thread finds the end itself.
-        if !is_turn && locked.leave_to_turn() {
+    /// Releases the alarm's lock, outside of a turn. Closes every shard if the runtime has ended.
+    fn unlock(&self, mut locked: LockedAlarm<'_>) {
+        let alarm = &mut locked.state.alarm;
+        let Some(ended) = alarm.as_mut().and_then(|alarm| alarm.ended()) else {
             return;
-        }
-        let mut alarm = locked.state.alarm.take();
+        };
+        let alarm = alarm.take();
         drop(locked);
-        self.close(alarm.as_mut().and_then(|alarm| alarm.ended()));
+        self.close(ended);
         // Under no lock: the last reference to a runtime drops its remains.
         drop(alarm);
     }
 
-    /// Closes every shard, for ever. The runtime has ended at `ended`, or now.
-    fn close(&self, ended: Option<Moment>) {
+    /// Closes every shard, for ever.
+    fn close(&self, ended: Moment) {
         // No change need be notified any more.
         self.next_check.at(Tick::FIRST);
         // First, so that a thread that finds a shard closed, under its lock, finds the clock ended.
-        self.clock.end(ended.unwrap_or_else(|| self.clock.now()));
+        self.clock.end(ended);
         self.clock.stalls().wait_from(Tick::NEVER);
-        // The waker holds the remains of the runtime.
-        let alarm_task = lock(&self.alarm_task).take();
-        drop(alarm_task);
         for shard in self.shards() {
             self.reporter.wake_all(&mut shard.close());
         }
@@ -444,11 +368,11 @@ impl TurnRequests for Driver {
     fn request_turn(&self, change: ExpiryChange, expiry: &ShardTick) -> Option<MissedTick> {
         match change {
             ExpiryChange::Earlier(tick) if !self.next_check.comes_by(tick) => {
-                self.set_alarm(Request::Earlier(expiry))
+                self.set_alarm(Some(expiry))
             }
             ExpiryChange::Deferred => {
                 // The task runs before the runtime is idle, and so before its time runs.
-                self.wake_alarm_task();
+                self.alarm_task.notify_one();
                 None
             }
             _ => None,
@@ -465,7 +389,6 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
-    use super::alarm::Alarm;
     use super::*;
     use crate::clock::tick::TickLength;
     use tokio::time::{Instant, sleep};
@@ -488,23 +411,15 @@ mod tests {
     }
 
     /// An alarm that calls something when it is set for the first time.
-    struct Calls<F> {
-        at: Tick,
-        first: Option<F>,
-    }
+    struct Calls<F>(Option<F>);
 
-    impl<F: FnOnce() -> SetOutcome + Send> Alarm for Calls<F> {
-        fn at(&self) -> Tick {
-            self.at
+    impl<F: FnOnce() -> bool + Send> Alarm for Calls<F> {
+        fn set(&mut self, _: Tick) -> bool {
+            self.0.take().is_none_or(|first| first())
         }
 
-        fn set(&mut self, tick: Tick) -> SetOutcome {
-            self.at = tick;
-            self.first.take().map_or(SetOutcome::Done, |first| first())
-        }
-
-        fn set_next_round(&mut self, now: Tick) -> SetOutcome {
-            self.set(now.next())
+        fn set_next_round(&mut self, now: Tick) -> Tick {
+            Tick::new(now.get() + 1)
         }
     }
 
@@ -514,12 +429,8 @@ mod tests {
         Arc::new(Driver::new(Arc::new(clock), Reporter::default()))
     }
 
-    fn begin(driver: &Driver, first: impl FnOnce() -> SetOutcome + Send + 'static) {
-        let alarm = Calls {
-            at: Tick::NEVER,
-            first: Some(first),
-        };
-        driver.begin_with(&[], || Some(alarm));
+    fn begin(driver: &Driver, first: impl FnOnce() -> bool + Send + 'static) {
+        driver.begin_with(&[], || Calls(Some(first)));
     }
 
     fn set_earlier(driver: &Driver, tick: Tick) -> Option<MissedTick> {
@@ -549,7 +460,7 @@ mod tests {
                     } else {
                         thread::spawn(meanwhile).join().unwrap();
                     }
-                    SetOutcome::Done
+                    true
                 });
                 if is_turn {
                     driver.handle_alarm();
@@ -567,7 +478,7 @@ mod tests {
     fn a_tick_is_missed_if_the_next_round_is_too_late_for_it() {
         let driver = driver();
         let before = driver.clock.current_tick();
-        begin(&driver, || SetOutcome::Passed);
+        begin(&driver, || false);
         let missed = set_for_an_hour(&driver).unwrap();
         assert!(missed.up_to >= before && missed.up_to <= driver.clock.current_tick());
     }

@@ -14,20 +14,31 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{io, thread};
 
-use super::alarm::{Alarm, SetOutcome};
+use super::alarm::Alarm;
 use crate::clock::tick::Tick;
 use crate::sync::{Condvar, Mutex, lock, unpoisoned};
 
-pub(crate) struct ThreadAlarm(Arc<AlarmTick>);
+pub(crate) struct ThreadAlarm {
+    /// `NEVER` also once it has fired.
+    pub(crate) at: Mutex<Tick>,
+    is_earlier: Condvar,
+}
 
 impl ThreadAlarm {
+    pub(crate) fn unset() -> ThreadAlarm {
+        ThreadAlarm {
+            at: Mutex::new(Tick::NEVER),
+            is_earlier: Condvar::new(),
+        }
+    }
+
     /// Starts the thread, which calls `fire` at the alarm's tick. `left`: the time until a tick.
     pub(crate) fn start(
         name: &str,
         left: impl Fn(Tick) -> Duration + Send + 'static,
         fire: impl Fn() + Send + 'static,
-    ) -> io::Result<ThreadAlarm> {
-        let alarm = Arc::new(AlarmTick::unset());
+    ) -> io::Result<Arc<ThreadAlarm>> {
+        let alarm = Arc::new(ThreadAlarm::unset());
         let of_thread = alarm.clone();
         let run = move || {
             loop {
@@ -36,44 +47,7 @@ impl ThreadAlarm {
             }
         };
         thread::Builder::new().name(name.to_owned()).spawn(run)?;
-        Ok(ThreadAlarm(alarm))
-    }
-}
-
-impl Alarm for ThreadAlarm {
-    fn at(&self) -> Tick {
-        self.0.get()
-    }
-
-    fn set(&mut self, tick: Tick) -> SetOutcome {
-        self.0.set(tick);
-        SetOutcome::Done
-    }
-}
-
-pub(crate) struct AlarmTick {
-    /// `NEVER` also once it has fired.
-    at: Mutex<Tick>,
-    is_earlier: Condvar,
-}
-
-impl AlarmTick {
-    pub(crate) fn unset() -> AlarmTick {
-        AlarmTick {
-            at: Mutex::new(Tick::NEVER),
-            is_earlier: Condvar::new(),
-        }
-    }
-
-    pub(crate) fn get(&self) -> Tick {
-        *lock(&self.at)
-    }
-
-    pub(crate) fn set(&self, tick: Tick) {
-        let before = std::mem::replace(&mut *lock(&self.at), tick);
-        if tick < before {
-            self.is_earlier.notify_one();
-        }
+        Ok(alarm)
     }
 
     /// Waits until the tick has begun, and unsets it. `left` returns the time until a tick begins.
@@ -91,5 +65,15 @@ impl AlarmTick {
                 unpoisoned(self.is_earlier.wait_timeout(at, left)).0
             };
         }
+    }
+}
+
+impl Alarm for Arc<ThreadAlarm> {
+    fn set(&mut self, tick: Tick) -> bool {
+        let before = std::mem::replace(&mut *lock(&self.at), tick);
+        if tick < before {
+            self.is_earlier.notify_one();
+        }
+        true
     }
 }
