@@ -118,15 +118,11 @@ impl Clock {
         if !HAS_TEST_UTIL || self.pausable.is_some() {
             return instant;
         }
-        let before = system_now();
-        let here = Instant::now();
-        let after = system_now();
-        if before <= here && here <= after {
+        let Some((here, systems)) = readings_apart() else {
             return instant;
-        }
-        // Counted from the later reading, so that the distance is not too short.
+        };
         let left = instant.saturating_duration_since(here);
-        self.instant(self.moment(after).after(left))
+        self.instant(self.moment(systems).after(left))
     }
 
     /// Whether the clock is or was paused, and so is not the system's. Plain threads learn it from
@@ -141,13 +137,7 @@ impl Clock {
             return was_seen;
         }
         // A stopped clock may happen to show the system's time once, but not twice.
-        let mut last = system_now();
-        let mut is_off = || {
-            let reading = self.now_instant();
-            let before = std::mem::replace(&mut last, system_now());
-            reading < before || reading > last
-        };
-        let is_virtual = is_off() || is_off();
+        let is_virtual = readings_apart().or_else(readings_apart).is_some();
         if is_virtual {
             self.was_seen_virtual.store(true, Ordering::Relaxed);
         }
@@ -237,6 +227,13 @@ fn long_before(instant: Instant) -> Instant {
 
 fn system_now() -> Instant {
     Instant::from_std(std::time::Instant::now())
+}
+
+/// The calling thread's clock and the system's, if the two differ. The system's is read last, so
+/// that no distance from now is too short.
+fn readings_apart() -> Option<(Instant, Instant)> {
+    let (before, here, after) = (system_now(), Instant::now(), system_now());
+    (here < before || here > after).then_some((here, after))
 }
 
 /// Whether tokio's thread-locals are alive. Otherwise a reading of its clock panics.
