@@ -46,8 +46,9 @@
 //!   Or the alarm was set before the end, and fires with it.
 //! - *The alarm's time comes at the moment of the end.* Then it shows nothing. The end sleep does,
 //!   or the next reset, which elapses at once.
-//! - *The runtime has ended before the timer is built.* The end sleep elapses in its first reset.
-//!   Elsewhere, and on tokio's alternative timer, the runtime refuses a task: see `end`.
+//! - *The runtime ends, or has ended, before the timer is built.* The end sleep elapses in its first
+//!   reset, or is woken. On a clock that can be paused the refused task counts as dropped, so the
+//!   first look sets the end sleep. For tokio's alternative timer see `end`.
 //! - *tokio's alternative timer* ends with each worker. It fires that worker's timers before tasks
 //!   are dropped, and loses a timer that a worker sets at its last moment. The end sleep was set
 //!   long before. See also `end`.
@@ -297,7 +298,7 @@ struct WithTasks(Arc<AlarmWaker>);
 
 impl Drop for WithTasks {
     fn drop(&mut self) {
-        // Release: pairs with the Acquire in `finds_end`.
+        // Release: pairs with the Acquire in `look_for_end`.
         self.0.are_tasks_dropped.store(true, Ordering::Release);
         if let Some(driver) = self.0.driver.upgrade() {
             driver.set_alarm(None);
