@@ -411,15 +411,23 @@ mod tests {
     }
 
     /// An alarm that calls something when it is set for the first time.
-    struct Calls<F>(Option<F>);
+    struct Calls<F> {
+        first: Option<F>,
+        ended: Option<Moment>,
+    }
 
-    impl<F: FnOnce() -> bool + Send> Alarm for Calls<F> {
+    impl<F: FnOnce(&mut Option<Moment>) -> bool + Send> Alarm for Calls<F> {
         fn set(&mut self, _: Tick) -> bool {
-            self.0.take().is_none_or(|first| first())
+            let first = self.first.take();
+            first.is_none_or(|first| first(&mut self.ended))
         }
 
         fn set_next_round(&mut self, now: Tick) -> Tick {
             Tick::new(now.get() + 1)
+        }
+
+        fn ended(&mut self) -> Option<Moment> {
+            self.ended
         }
     }
 
@@ -429,8 +437,9 @@ mod tests {
         Arc::new(Driver::new(Arc::new(clock), Reporter::default()))
     }
 
-    fn begin(driver: &Driver, first: impl FnOnce() -> bool + Send + 'static) {
-        driver.begin_with(&[], || Calls(Some(first)));
+    fn begin(driver: &Driver, first: impl FnOnce(&mut Option<Moment>) -> bool + Send + 'static) {
+        let (first, ended) = (Some(first), None);
+        driver.begin_with(&[], || Calls { first, ended });
     }
 
     fn set_earlier(driver: &Driver, tick: Tick) -> Option<MissedTick> {
@@ -450,7 +459,7 @@ mod tests {
             for (fires_meanwhile, is_here) in [(false, true), (false, false), (true, false)] {
                 let driver = driver();
                 let other = driver.clone();
-                begin(&driver, move || {
+                begin(&driver, move |_| {
                     let meanwhile = move || match fires_meanwhile {
                         true => other.handle_alarm(),
                         false => assert!(set_earlier(&other, Tick::FIRST).is_none()),
@@ -474,11 +483,29 @@ mod tests {
         }
     }
 
+    /// The firing that tells of the end is left to the thread that sets the alarm.
+    #[test]
+    fn an_end_that_comes_as_the_alarm_is_set_closes_the_timer() {
+        for is_turn in [false, true] {
+            let driver = driver();
+            begin(&driver, |ended| {
+                *ended = Some(Moment::EPOCH);
+                true
+            });
+            if is_turn {
+                driver.handle_alarm();
+            } else {
+                set_for_an_hour(&driver);
+            }
+            assert!(driver.clock.has_ended(), "in a turn: {is_turn}");
+        }
+    }
+
     #[test]
     fn a_tick_is_missed_if_the_next_round_is_too_late_for_it() {
         let driver = driver();
         let before = driver.clock.current_tick();
-        begin(&driver, || false);
+        begin(&driver, |_| false);
         let missed = set_for_an_hour(&driver).unwrap();
         assert!(missed.up_to >= before && missed.up_to <= driver.clock.current_tick());
     }
