@@ -14,11 +14,11 @@
 //!
 //! Orders that could go wrong, and why they do not:
 //!
-//! - *The alarm fires on two threads.* The second leaves its turn to the first, which reads the next
-//!   expiries and sets the alarm after this firing. So no worker waits behind a slow waker on
+//! - *The alarm fires on two threads.* The second leaves its turn to the first, which reads the
+//!   next expiries and sets the alarm after this firing. So no worker waits behind a slow waker on
 //!   another worker.
-//! - *That second firing is the end of the time driver.* The turn looks for the end after it has set
-//!   the alarm, under the same hold of the lock.
+//! - *That second firing is the end of the time driver.* The turn looks for the end after it has
+//!   set the alarm, under the same hold of the lock.
 //! - *A thread arms something while a turn is made.* It leaves the alarm alone, because the turn
 //!   reads the next expiries before it ends (see `clock::next_check`).
 //! - *tokio wakes the alarm's waker on the thread that sets the alarm.* A reset to the past does,

@@ -39,8 +39,8 @@
 //! request to that thread (see [`alarm`]).
 //!
 //! Turns happen only where tokio would run wakers: within tokio's time driver, on the alarm's own
-//! thread, or in the alarm's task. So a blocking waker holds up no more than it would with tokio. A thread that arms never turns, but
-//! one that finds the runtime ended wakes the waiting tasks.
+//! thread, or in the alarm's task. So a blocking waker holds up no more than it would with tokio. A
+//! thread that arms never turns, but one that finds the runtime ended wakes the waiting tasks.
 //!
 //! Invariants:
 //!

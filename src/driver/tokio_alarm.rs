@@ -46,17 +46,17 @@
 //!   Or the alarm was set before the end, and fires with it.
 //! - *The alarm's time comes at the moment of the end.* Then it shows nothing. The end sleep does,
 //!   or the next reset, which elapses at once.
-//! - *The runtime ends, or has ended, before the timer is built.* The end sleep elapses in its first
-//!   reset, or is woken. On a clock that can be paused the refused task counts as dropped, so the
-//!   first look sets the end sleep. For tokio's alternative timer see `end`.
+//! - *The runtime ends, or has ended, before the timer is built.* The end sleep elapses in its
+//!   first reset, or is woken. On a clock that can be paused the refused task counts as dropped, so
+//!   the first look sets the end sleep. For tokio's alternative timer see `end`.
 //! - *tokio's alternative timer* ends with each worker. It fires that worker's timers before tasks
 //!   are dropped, and loses a timer that a worker sets at its last moment. The end sleep was set
 //!   long before. See also `end`.
 //!
 //! # The alarm's task
 //!
-//! Threads that cannot set the alarm notify a task of the runtime. It makes a turn, which fires what
-//! is due by its clock, reads the expiries and sets the alarm.
+//! Threads that cannot set the alarm notify a task of the runtime. It makes a turn, which fires
+//! what is due by its clock, reads the expiries and sets the alarm.
 //!
 //! - *On a clock that can be paused* virtual time must not run to a disarmed timer. It runs only
 //!   while no task is ready. So a disarm that defers an expiry notifies the task, which sets the
@@ -65,8 +65,8 @@
 //! - *On tokio's alternative timer* each reset makes a new timer. That panics on a worker that
 //!   shuts down, as where a task arms something in its `Drop`, and on a thread that has entered the
 //!   runtime while running a current-thread one. Threads cannot find this out. So a thread in the
-//!   context of the runtime notifies the task. A worker that has just learnt of the end may still run
-//!   the task, which then panics, as a task's own tokio sleep does at that moment.
+//!   context of the runtime notifies the task. A worker that has just learnt of the end may still
+//!   run the task, which then panics, as a task's own tokio sleep does at that moment.
 //!
 //! Invariant: only a thread that holds the alarm's lock sets, unsets and polls it.
 

@@ -1,7 +1,8 @@
 //! A tick of a shard that any thread reads, and that is written only under the shard's lock: how
 //! far the shard was turned (see `turned_to`), and its next expiry.
 //!
-//! The next expiry is when the driver comes next. Invariant: no timer of the wheel is due before it.
+//! The next expiry is when the driver comes next. Invariant: no timer of the wheel is due before
+//! it.
 //!
 //! A thread that changes the next expiry notifies the driver after the lock; `clock::next_check`
 //! argues why no change is lost. The next expiry is too early once the timer that it was set for is
