@@ -7,7 +7,7 @@ use std::any::Any;
 use std::task::{Context, Poll};
 
 pub(crate) use tokio::runtime::{Handle, Id, RuntimeFlavor, TryCurrentError};
-pub(crate) use tokio::task::{Id as TaskId, JoinHandle, coop, try_id};
+pub(crate) use tokio::task::{Id as TaskId, coop, try_id};
 
 /// `Some` of [`worker_index`] where tokio reports it, from 1.54 on. A glob import within a block
 /// shadows the stand-in function, as `clock::pausable` explains.

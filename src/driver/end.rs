@@ -35,10 +35,8 @@ use crate::sync::lock;
 const A_WHILE: Duration = Duration::from_millis(100);
 
 /// Only builds with this flag have the alternative timer.
-const MAY_BE_ALTERNATIVE: bool = cfg!(tokio_unstable);
-
 pub(super) fn may_be_alternative(runtime: &Handle) -> bool {
-    MAY_BE_ALTERNATIVE && runtime.runtime_flavor() != RuntimeFlavor::CurrentThread
+    cfg!(tokio_unstable) && runtime.runtime_flavor() != RuntimeFlavor::CurrentThread
 }
 
 /// tokio's alternative timer panics if it is touched by a thread that has entered its runtime while

@@ -359,6 +359,13 @@ impl Driver {
     }
 }
 
+impl Drop for Driver {
+    fn drop(&mut self) {
+        // So that the task ends.
+        self.alarm_task.notify_one();
+    }
+}
+
 fn earliest_expiry(shards: &[Arc<Shard>]) -> Tick {
     let expiries = shards.iter().map(|shard| shard.next_expiry());
     expiries.min().unwrap_or(Tick::NEVER)

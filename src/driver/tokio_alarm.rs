@@ -86,7 +86,7 @@ use super::end::{Life, Linger, may_be_alternative};
 use crate::clock::Clock;
 use crate::clock::tick::{Moment, Tick};
 use crate::runtime::coop::unconstrained;
-use crate::runtime::{Handle, Id, JoinHandle};
+use crate::runtime::{Handle, Id};
 
 pub(super) struct TokioAlarm {
     sleep: Pin<Box<Sleep>>,
@@ -101,8 +101,6 @@ pub(super) struct TokioAlarm {
     linger: Linger,
     /// The runtime, if that has tokio's alternative timer.
     alternative: Option<Id>,
-    /// On a clock that can be paused, and on tokio's alternative timer.
-    task: Option<AlarmTask>,
 }
 
 impl TokioAlarm {
@@ -114,7 +112,6 @@ impl TokioAlarm {
             was_woken_here: AtomicBool::new(false),
             are_tasks_dropped: AtomicBool::new(false),
         });
-        let spawn = || Some(AlarmTask::spawn(runtime, driver, &alarm_waker));
         let clock = driver.clock.clone();
         let now = Instant::now();
         let mut alarm = TokioAlarm {
@@ -128,19 +125,18 @@ impl TokioAlarm {
             time_driver_ended: (life != Life::Alive).then(|| clock.now()),
             linger: Linger::Not,
             alternative: None,
-            task: None,
             clock,
         };
         if life == Life::Ends {
             alarm.linger = Linger::Later;
         } else if alarm.clock.is_pausable() {
-            alarm.task = spawn();
+            spawn_task(driver, runtime, alarm_waker);
         } else if life == Life::Alive {
             alarm.watch_end();
             if may_be_alternative(runtime) && !alarm.fires_within_reset() {
                 alarm.linger = Linger::Later;
                 alarm.alternative = Some(runtime.id());
-                alarm.task = spawn();
+                spawn_task(driver, runtime, alarm_waker);
             }
         }
         alarm
@@ -269,29 +265,20 @@ fn catch<R>(touch: impl FnOnce() -> R) -> Option<R> {
     catch_unwind(AssertUnwindSafe(touch)).ok()
 }
 
-/// A task of the runtime that never ends by itself. Whenever it is notified, it makes a turn, which
-/// sets the alarm in the runtime and by its clock. Dropping this aborts it.
-struct AlarmTask(JoinHandle<()>);
-
-impl AlarmTask {
-    fn spawn(runtime: &Handle, driver: &Driver, alarm_waker: &Arc<AlarmWaker>) -> AlarmTask {
-        let with_tasks = WithTasks(alarm_waker.clone());
-        let notify = driver.alarm_task.clone();
-        AlarmTask(runtime.spawn(async move {
-            loop {
-                notify.notified().await;
-                if let Some(driver) = with_tasks.0.driver.upgrade() {
-                    driver.turn();
-                }
-            }
-        }))
-    }
-}
-
-impl Drop for AlarmTask {
-    fn drop(&mut self) {
-        self.0.abort();
-    }
+/// Starts a task that makes a turn whenever it is notified, in the runtime and by its clock. It
+/// ends with the driver.
+fn spawn_task(driver: &Driver, runtime: &Handle, alarm_waker: Arc<AlarmWaker>) {
+    let notify = driver.alarm_task.clone();
+    let with_tasks = WithTasks(alarm_waker);
+    runtime.spawn(async move {
+        loop {
+            notify.notified().await;
+            let Some(driver) = with_tasks.0.driver.upgrade() else {
+                break;
+            };
+            driver.turn();
+        }
+    });
 }
 
 struct WithTasks(Arc<AlarmWaker>);
