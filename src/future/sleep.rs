@@ -91,7 +91,7 @@ use crate::wheel::{Key, PackedKey};
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Sleep {
     deadline: Instant,
-    /// `None` exactly while it is detached.
+    /// `None` while it is detached.
     shard: Option<Arc<Shard>>,
     state: State,
 }
@@ -101,22 +101,29 @@ const LINE: Duration = Duration::from_millis(1);
 pub(crate) type FindShard = fn() -> Arc<Shard>;
 
 /// Whoever leaves a state drops what it holds, so that most sleeps need no drop.
+// With a tag of two bytes, a new sleep is moved in whole words.
+#[repr(u16)]
 enum State {
-    Detached {
-        find: FindShard,
-        start: Start,
+    Unarmed {
+        /// Neither polled nor reset, and the timeout around it has returned no output.
+        is_new: bool,
+        /// Whether it may have been due when it was made or reset. Then the poll reads the clock
+        /// before it arms. If another is due by now, the driver fires it, or has passed its tick,
+        /// and then nothing is armed.
+        may_be_due: bool,
+        /// Where a detached sleep finds its timer.
+        find: Option<FindShard>,
     },
-    Unarmed(Start),
     Elapsed,
     Armed {
         key: PackedKey,
         tick: Tick,
+        /// `NONE` after an output of the timeout around it.
         waker: WakerId,
-        /// As in [`Start`].
-        is_over: bool,
     },
     Deferred {
-        /// Holds its due and its key.
+        key: PackedKey,
+        /// Holds its due.
         word: ManuallyDrop<Arc<Word>>,
         waker: WakerId,
     },
@@ -125,45 +132,41 @@ enum State {
     Kept(ManuallyDrop<Waker>),
 }
 
-#[derive(Clone, Copy)]
-struct Start {
-    is_new: bool,
-    /// Whether the timeout around it has returned an output. Stored here because there is room.
-    is_over: bool,
-    /// Whether it may have been due when it was made or reset. Then the poll reads the clock before
-    /// it arms. If another is due by now, the driver fires it, or has passed its tick, and then
-    /// nothing is armed.
-    may_be_due: bool,
-}
-
 impl Sleep {
     /// It reads the clock now, because nearly all sleeps fire.
     #[inline(always)]
     pub(crate) fn after(shard: Arc<Shard>, duration: Duration) -> Sleep {
         let deadline = shard.clock().now_instant().checked_add(duration);
         let deadline = deadline.unwrap_or_else(|| shard.clock().instant(Moment::MAX));
-        let state = State::Unarmed(Start::new(duration.is_zero()));
-        Sleep::new(Some(shard), deadline, state)
+        Sleep::new(Some(shard), None, deadline, duration.is_zero())
     }
 
     #[inline(always)]
     pub(crate) fn until(shard: Arc<Shard>, deadline: Instant) -> Sleep {
-        Sleep::new(Some(shard), deadline, State::Unarmed(Start::new(true)))
+        Sleep::new(Some(shard), None, deadline, true)
     }
 
     /// A sleep that finds its timer when it arms, on the thread that then polls it.
     #[inline(always)]
     pub(crate) fn detached(find: FindShard, deadline: Instant, may_be_due: bool) -> Sleep {
-        let start = Start::new(may_be_due);
-        Sleep::new(None, deadline, State::Detached { find, start })
+        Sleep::new(None, Some(find), deadline, may_be_due)
     }
 
     #[inline(always)]
-    fn new(shard: Option<Arc<Shard>>, deadline: Instant, state: State) -> Sleep {
+    fn new(
+        shard: Option<Arc<Shard>>,
+        find: Option<FindShard>,
+        deadline: Instant,
+        may_be_due: bool,
+    ) -> Sleep {
         Sleep {
             deadline,
             shard,
-            state,
+            state: State::Unarmed {
+                find,
+                is_new: true,
+                may_be_due,
+            },
         }
     }
 
@@ -183,8 +186,8 @@ impl Sleep {
             (State::Elapsed | State::Kept(_), _) => true,
             _ if self.is_new() => false,
             // By then its line of the grid has passed too.
-            (State::Detached { .. }, _) => Instant::now().duration_since(self.deadline) >= LINE,
-            (State::Unarmed(_), Some(shard)) => {
+            (_, None) => Instant::now().duration_since(self.deadline) >= LINE,
+            (State::Unarmed { .. }, Some(shard)) => {
                 let (due, _) = due_on(shard, self.deadline);
                 shard.clock().is_due_now(due)
             }
@@ -236,24 +239,25 @@ impl Sleep {
     /// All but a reset to later of a deferred sleep. Not inlined, to keep that one short.
     #[inline(never)]
     fn reset_with_lock(&mut self, may_be_due: bool) {
-        let held_timer = matches!(self.state, State::Armed { .. } | State::Deferred { .. });
+        let held_timer = self.key().is_some();
         if self.move_timer() {
             return;
         }
-        let start = Start {
+        let find = match self.state {
+            State::Unarmed { find, .. } => find,
+            _ => None,
+        };
+        let unarmed = State::Unarmed {
+            find,
             is_new: false,
             // A timer that fires at once has woken the task, so its poll looks whether it is due.
-            ..Start::new(may_be_due || held_timer)
-        };
-        let unarmed = match self.state {
-            State::Detached { find, .. } => State::Detached { find, start },
-            _ => State::Unarmed(start),
+            may_be_due: may_be_due || held_timer,
         };
         match mem::replace(&mut self.state, unarmed) {
             State::Kept(waker) => self.arm_for(ManuallyDrop::into_inner(waker)),
             State::Deferred { word, .. } => drop(ManuallyDrop::into_inner(word)),
             // So that `is_elapsed` goes by the grid of its timer.
-            State::Detached { .. } if worker_index().is_some() => drop(self.attach()),
+            _ if self.shard.is_none() && worker_index().is_some() => drop(self.attach()),
             _ => {}
         }
     }
@@ -272,6 +276,7 @@ impl Sleep {
                     return false;
                 };
                 self.state = State::Deferred {
+                    key: key.into(),
                     word: ManuallyDrop::new(word),
                     waker: *waker,
                 };
@@ -385,9 +390,7 @@ impl Sleep {
     pub(crate) fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
         let ended = match &self.state {
             State::Elapsed | State::Kept(_) => return Poll::Ready(Ok(())),
-            State::Detached { start, .. } | State::Unarmed(start) => {
-                ready!(self.poll_unarmed(start.may_be_due, cx))
-            }
+            State::Unarmed { may_be_due, .. } => ready!(self.poll_unarmed(*may_be_due, cx)),
             _ if self.has_fired() => Ok(()),
             _ if self.is_waiting(cx) => return Poll::Pending,
             _ => ready!(self.register(cx)),
@@ -419,7 +422,7 @@ impl Sleep {
             (State::Armed { tick, waker, .. }, Some(shard)) => {
                 shard.turned_to() < *tick && *waker == WakerId::of(cx.waker())
             }
-            (State::Deferred { word, waker }, _) => {
+            (State::Deferred { word, waker, .. }, _) => {
                 word.outcome().is_pending() && *waker == WakerId::of(cx.waker())
             }
             _ => false,
@@ -448,7 +451,6 @@ impl Sleep {
             key: key.into(),
             tick,
             waker,
-            is_over: false,
         };
         Poll::Pending
     }
@@ -456,15 +458,14 @@ impl Sleep {
     /// Registers another waker for a timer that is or was armed.
     #[cold]
     fn register(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
-        let key = self.key();
-        let (Some(key), Some(shard), State::Armed { waker, .. } | State::Deferred { waker, .. }) =
-            (key, &self.shard, &mut self.state)
+        let (State::Armed { key, waker, .. } | State::Deferred { key, waker, .. }, Some(shard)) =
+            (&mut self.state, &self.shard)
         else {
             unreachable!("only a sleep that holds a key comes here");
         };
         // Dropping the former waker may panic.
         *waker = WakerId::NONE;
-        let Some(registered) = shard.register_waker(key, cx.waker()) else {
+        let Some(registered) = shard.register_waker((*key).into(), cx.waker()) else {
             return Poll::Ready(self.outcome());
         };
         *waker = registered;
@@ -476,10 +477,7 @@ impl Sleep {
     #[cold]
     fn outcome(&mut self) -> Outcome {
         let deadline = self.deadline;
-        let may_be_due = match self.state {
-            State::Unarmed(start) => start.may_be_due,
-            _ => false,
-        };
+        let may_be_due = matches!(self.state, State::Unarmed { may_be_due, .. } if may_be_due);
         let clock = self.attach().clock();
         let due = clock.moment(deadline);
         match clock.ended() {
@@ -491,28 +489,28 @@ impl Sleep {
         }
     }
 
+    /// Notes that the timeout around it has returned an output. Its timer stays, as tokio's does.
     #[inline(always)] // As `poll_capped`.
     pub(super) fn note_output(&mut self) {
         match &mut self.state {
-            State::Detached { start, .. } | State::Unarmed(start) => start.is_over = true,
+            State::Unarmed { is_new, .. } => *is_new = false,
             _ => self.note_output_when_armed(),
         }
     }
 
     #[inline(never)] // To keep the path of a future that is ready at once short.
     fn note_output_when_armed(&mut self) {
-        // A timeout never resets its sleep, and returns once the sleep has elapsed.
-        if let State::Armed { is_over, .. } = &mut self.state {
-            *is_over = true;
+        if let State::Armed { waker, .. } = &mut self.state {
+            *waker = WakerId::NONE;
         }
     }
 
+    /// Whether the timeout around it is over. A timeout never resets its sleep.
     pub(super) fn is_over(&self) -> bool {
-        match &self.state {
-            State::Detached { start, .. } | State::Unarmed(start) => start.is_over,
-            State::Armed { is_over, .. } => *is_over,
-            State::Deferred { .. } => false,
-            State::Elapsed | State::Kept(_) => true,
+        match self.state {
+            State::Unarmed { is_new, .. } => !is_new,
+            State::Armed { waker, .. } => waker == WakerId::NONE,
+            _ => true,
         }
     }
 
@@ -526,27 +524,24 @@ impl Sleep {
 
     #[inline]
     pub(crate) fn is_new(&self) -> bool {
-        match &self.state {
-            State::Detached { start, .. } | State::Unarmed(start) => start.is_new,
-            _ => false,
-        }
+        matches!(self.state, State::Unarmed { is_new: true, .. })
     }
 
     /// The shard on which it arms. A detached sleep finds its timer now.
     #[inline]
     pub(crate) fn attach(&mut self) -> &Arc<Shard> {
-        if let State::Detached { find, start } = self.state {
-            self.shard = Some(find());
-            self.state = State::Unarmed(start);
-        }
-        self.shard.as_ref().expect("only a detached sleep has none")
+        self.shard.get_or_insert_with(|| match self.state {
+            State::Unarmed {
+                find: Some(find), ..
+            } => find(),
+            _ => unreachable!("only an unarmed sleep is detached"),
+        })
     }
 
     #[inline]
     fn key(&self) -> Option<Key> {
         match &self.state {
-            &State::Armed { key, .. } => Some(key.into()),
-            State::Deferred { word, .. } => Key::from_parts(word.key()),
+            &State::Armed { key, .. } | &State::Deferred { key, .. } => Some(key.into()),
             _ => None,
         }
     }
@@ -568,17 +563,6 @@ impl Sleep {
             State::Deferred { word, .. } => drop(ManuallyDrop::into_inner(word)),
             State::Kept(waker) => drop(ManuallyDrop::into_inner(waker)),
             _ => {}
-        }
-    }
-}
-
-impl Start {
-    #[inline]
-    fn new(may_be_due: bool) -> Start {
-        Start {
-            is_new: true,
-            is_over: false,
-            may_be_due,
         }
     }
 }

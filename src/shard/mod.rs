@@ -147,10 +147,7 @@ impl Shard {
     pub(crate) fn defer(&self, key: Key, due: Tick) -> Option<Arc<Word>> {
         // Made before the lock, and dropped after it if the timer is gone.
         let word = Arc::new(Word::new(due, Duration::ZERO, MapTag::default()));
-        let mut state = lock(&self.state);
-        let (ShardState { wheel, .. }, held) = LockHeld::split(&mut state);
-        word.locked(held).set_key(key.to_parts());
-        wheel.get_mut(key)?.word = Some(word.clone());
+        lock(&self.state).wheel.get_mut(key)?.word = Some(word.clone());
         Some(word)
     }
 
