@@ -20,12 +20,8 @@ use crate::clock::Clock;
 use crate::future::sleep::Sleep;
 use crate::runtime::{TaskId, try_id};
 
-/// The limit of the timeouts that are now made on this thread.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Limit {
-    pub(super) deadline: Instant,
-    task: Option<TaskId>,
-}
+/// The limit of the timeouts that a task makes on this thread.
+type Limit = (Instant, Option<TaskId>);
 
 thread_local! {
     /// Without a destructor and without lazy initialisation, so that a look is one read of a word.
@@ -34,8 +30,9 @@ thread_local! {
 
 /// The limit of the innermost scope; `None` where this task has no scope open.
 #[inline]
-pub(super) fn current() -> Option<Limit> {
-    LIMIT.get().filter(|limit| limit.task == try_id())
+pub(super) fn current() -> Option<Instant> {
+    let (deadline, task) = LIMIT.get()?;
+    (task == try_id()).then_some(deadline)
 }
 
 /// Runs a part of a scope that ends at `deadline`, or with the scope around it.
@@ -48,31 +45,19 @@ pub(crate) fn within<R>(deadline: Instant, run: impl FnOnce() -> R) -> R {
         }
     }
 
-    let limit = Limit {
-        deadline: capped(deadline),
-        task: try_id(),
-    };
-    let _put_back = PutBack(LIMIT.replace(Some(limit)));
+    let _put_back = PutBack(LIMIT.replace(Some((capped(deadline), try_id()))));
     run()
 }
 
-impl Limit {
-    /// When a timeout under this limit ends, in the time of `clock`. Once the limit has passed that
-    /// is a tick from now, so that a retrying loop lets the scope end.
-    pub(super) fn end(self, clock: &Clock, now: Instant) -> Instant {
-        let deadline = clock.translate(self.deadline);
-        if deadline <= now {
-            now + clock.tick().as_duration()
-        } else {
-            deadline
-        }
-    }
+/// When a timeout ends whose limit has passed, so that a retrying loop lets the scope end.
+pub(super) fn next_tick(clock: &Clock) -> Instant {
+    clock.now_instant() + clock.tick().as_duration()
 }
 
 /// The deadline of a scope made now: its own, or the limit's if that comes first.
 #[inline]
 pub(crate) fn capped(deadline: Instant) -> Instant {
-    current().map_or(deadline, |limit| limit.deadline.min(deadline))
+    current().map_or(deadline, |limit| limit.min(deadline))
 }
 
 /// Whether a scope may be open on this thread, maybe for another task.
@@ -90,11 +75,12 @@ pub(crate) fn cap(mut own: Sleep) -> Sleep {
     };
     let deadline = own.deadline();
     let shard = own.attach();
-    let now = shard.clock().now_instant();
-    let end = limit.end(shard.clock(), now);
-    let has_passed = shard.clock().translate(limit.deadline) <= now;
+    let end = shard.clock().translate(limit);
     // Also in place of a passed deadline of its own: a loop may well take `remaining`.
-    if has_passed || end < deadline {
+    if end <= shard.clock().now_instant() {
+        return Sleep::until(shard.clone(), next_tick(shard.clock()));
+    }
+    if end < deadline {
         return Sleep::until(shard.clone(), end);
     }
     own

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use super::access::access_within;
 use crate::error::{Cancelled, Elapsed};
-use crate::future::limit::{current, within};
+use crate::future::limit::{current, next_tick, within};
 use crate::future::sleep::{Sleep, panic_shut_down};
 use crate::runtime::coop;
 use crate::shard::word::Outcome;
@@ -55,7 +55,7 @@ pub fn remaining() -> Option<Duration> {
 /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 /// ```
 pub fn scope_deadline() -> Option<Instant> {
-    current().map(|limit| limit.deadline)
+    current()
 }
 
 pin_project! {
@@ -147,19 +147,17 @@ fn poll_end(
     cx: &mut Context<'_>,
 ) -> Poll<Outcome> {
     let now = Instant::now();
-    let mut has_passed = now >= deadline;
     if sleep.is_new() {
         let clock = sleep.attach().clock();
-        let end = match current().filter(|outer| outer.deadline <= now) {
-            Some(outer) => {
-                has_passed = false;
-                outer.end(clock, clock.now_instant())
-            }
-            None => clock.translate(deadline),
-        };
+        if current().is_some_and(|outer| outer <= now) {
+            let end = next_tick(clock);
+            sleep.reset_at(end);
+            return sleep.poll_after_inner(had_budget, cx);
+        }
+        let end = clock.translate(deadline);
         sleep.reset_at(end);
     }
-    if had_budget && has_passed {
+    if had_budget && now >= deadline {
         sleep.elapse();
     }
     sleep.poll_after_inner(had_budget, cx)
