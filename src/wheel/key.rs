@@ -35,7 +35,7 @@ impl Key {
     }
 
     #[inline]
-    pub(super) fn index(self) -> u32 {
+    pub(crate) fn index(self) -> u32 {
         self.index
     }
 
@@ -88,10 +88,6 @@ impl<T> Wheel<T> {
 
 /// By the index of a timer that is in the wheel.
 impl<T> Wheel<T> {
-    pub(crate) fn insert_at(&mut self, due: u64, value: T) -> u32 {
-        self.insert(due, value).index
-    }
-
     /// The index of the first timer from this index on.
     pub(crate) fn next_index(&self, from: u32) -> Option<u32> {
         self.nodes.next_index(from)

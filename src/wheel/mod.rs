@@ -130,7 +130,9 @@ impl<T> Wheel<T> {
     /// Disarms a timer and returns its value, or `None` if it has fired or was removed.
     #[inline]
     pub fn remove(&mut self, key: Key) -> Option<T> {
-        self.remove_if(key.index(), |node| key.is_of(node))
+        let is_it = |node: &mut Node<T>| key.is_of(node).then_some(());
+        let ((), value) = self.remove_with(key.index(), is_it, |node| node.value)?;
+        Some(value)
     }
 
     /// Moves a timer to another due, earlier or later. `false` if it has fired or was removed.

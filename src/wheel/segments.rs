@@ -20,7 +20,8 @@
 //!   segment.
 //! - A segment is made only when all others are full.
 //! - Every call is O(1) in the number of nodes. Two rare calls touch some 50 bytes for each
-//!   segment: a doubling of a list of segments, and the removal of the last node.
+//!   segment: a doubling of a list of segments, and the removal of the last node. Freeing a segment
+//!   looks at four bytes for each.
 //! - Every index is below `u32::MAX`, so no index is mistaken for [`NONE`].
 
 use std::ops::{Index, IndexMut};
@@ -45,16 +46,10 @@ const fn place_bits(node_bytes: usize) -> u32 {
 }
 
 pub(super) struct Segments<N> {
-    segments: Vec<Segment<N>>,
+    segments: Vec<Slab<N>>,
     with_room: Vec<u32>,
     freed: Vec<u32>,
     len: usize,
-}
-
-struct Segment<N> {
-    nodes: Slab<N>,
-    /// Where its number is in `with_room`, if it is there.
-    position: u32,
 }
 
 impl<N> Segments<N> {
@@ -85,15 +80,15 @@ impl<N> Segments<N> {
     #[inline]
     pub(super) fn get(&self, index: u32) -> Option<&N> {
         visit(1);
-        let segment = self.segments.get(Self::number(index))?;
-        segment.nodes.get(Self::place(index))
+        let nodes = self.segments.get(Self::number(index))?;
+        nodes.get(Self::place(index))
     }
 
     #[inline]
     pub(super) fn get_mut(&mut self, index: u32) -> Option<&mut N> {
         visit(1);
-        let segment = self.segments.get_mut(Self::number(index))?;
-        segment.nodes.get_mut(Self::place(index))
+        let nodes = self.segments.get_mut(Self::number(index))?;
+        nodes.get_mut(Self::place(index))
     }
 
     /// The index that the next node gets.
@@ -107,14 +102,14 @@ impl<N> Segments<N> {
             Some(&number) => number,
             None => self.make_room(),
         };
-        let nodes = &self.segments[number as usize].nodes;
+        let nodes = &self.segments[number as usize];
         number << Self::PLACE_BITS | nodes.vacant_key() as u32
     }
 
     /// Stores a node at the index that `vacant_index` has just returned.
     #[inline]
     pub(super) fn put(&mut self, index: u32, node: N) -> &mut N {
-        let nodes = &mut self.segments[Self::number(index)].nodes;
+        let nodes = &mut self.segments[Self::number(index)];
         let is_doubled = nodes.len() == nodes.capacity();
         visit(if is_doubled { nodes.len() } else { 1 });
         self.len += 1;
@@ -124,42 +119,31 @@ impl<N> Segments<N> {
         nodes.vacant_entry().insert(node)
     }
 
-    /// Removes a node that is there and `accepted`.
-    #[inline]
-    pub(super) fn remove_if(&mut self, index: u32, accepted: impl Fn(&N) -> bool) -> Option<N> {
-        visit(1);
-        let nodes = &mut self.segments.get_mut(Self::number(index))?.nodes;
-        nodes
-            .get(Self::place(index))
-            .filter(|node| accepted(node))?;
-        let (node, left) = (nodes.remove(Self::place(index)), nodes.len());
-        self.removed(Self::number(index), left);
-        Some(node)
-    }
-
-    /// Removes a node if `take` returns `Some` for it. The rest of the node is forgotten, so it
-    /// must need no drop. Nothing is copied out of the segment: a copy reads in one piece what was
-    /// just written in several, and waits for that. It made an armed sleep a tenth dearer.
-    #[inline]
-    pub(super) fn remove_with<R>(
+    /// Removes a node if `take` returns `Some` for it, and passes the node to `rest`.
+    ///
+    /// If `rest` forgets the node, nothing is copied out of the segment: a copy reads in one piece
+    /// what was just written in several, and waits for that. It made an armed sleep a tenth dearer.
+    #[inline(always)]
+    pub(super) fn remove_with<R, V>(
         &mut self,
         index: u32,
         take: impl FnOnce(&mut N) -> Option<R>,
-    ) -> Option<R> {
+        rest: impl FnOnce(N) -> V,
+    ) -> Option<(R, V)> {
         visit(1);
-        let nodes = &mut self.segments.get_mut(Self::number(index))?.nodes;
+        let nodes = self.segments.get_mut(Self::number(index))?;
         let taken = take(nodes.get_mut(Self::place(index))?)?;
-        std::mem::forget(nodes.remove(Self::place(index)));
+        let rest = rest(nodes.remove(Self::place(index)));
         let left = nodes.len();
         self.removed(Self::number(index), left);
-        Some(taken)
+        Some((taken, rest))
     }
 
     /// The first index in use, from this one on.
     pub(super) fn next_index(&self, from: u32) -> Option<u32> {
         let first = Self::number(from);
         let mut segments = self.segments.iter().enumerate().skip(first);
-        segments.find_map(|(number, Segment { nodes, .. })| {
+        segments.find_map(|(number, nodes)| {
             let from = if number == first {
                 Self::place(from)
             } else {
@@ -172,12 +156,12 @@ impl<N> Segments<N> {
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut N> {
         let segments = self.segments.iter_mut();
-        segments.flat_map(|segment| segment.nodes.iter_mut().map(|(_, node)| node))
+        segments.flat_map(|nodes| nodes.iter_mut().map(|(_, node)| node))
     }
 
     pub(super) fn into_nodes(self) -> impl Iterator<Item = N> {
         let segments = self.segments.into_iter();
-        segments.flat_map(|segment| segment.nodes.into_iter().map(|(_, node)| node))
+        segments.flat_map(|nodes| nodes.into_iter().map(|(_, node)| node))
     }
 
     /// Makes a segment with room, where there is none. Returns its number.
@@ -190,23 +174,15 @@ impl<N> Segments<N> {
             Slab::with_capacity(Self::PLACES)
         };
         let number = self.freed.pop().unwrap_or(self.segments.len() as u32);
-        match self.segments.get_mut(number as usize) {
-            Some(freed) => freed.nodes = nodes,
-            None => self.push(nodes),
+        if let Some(freed) = self.segments.get_mut(number as usize) {
+            *freed = nodes;
+        } else {
+            let is_over = self.segments.len() >= Self::MOST_SEGMENTS;
+            assert!(!is_over, "a wheel holds at most about four billion timers");
+            self.segments.push(nodes);
         }
-        self.enter(number);
-        number
-    }
-
-    fn push(&mut self, nodes: Slab<N>) {
-        let is_over = self.segments.len() >= Self::MOST_SEGMENTS;
-        assert!(!is_over, "a wheel holds at most about four billion timers");
-        self.segments.push(Segment { nodes, position: 0 });
-    }
-
-    fn enter(&mut self, number: u32) {
-        self.segments[number as usize].position = self.with_room.len() as u32;
         self.with_room.push(number);
+        number
     }
 
     /// Follows each removal, with the number of nodes left in the segment.
@@ -223,29 +199,22 @@ impl<N> Segments<N> {
     #[inline(never)]
     fn settle(&mut self, number: u32, left: usize) {
         if left > 0 {
-            return self.enter(number);
+            return self.with_room.push(number);
         }
         if self.with_room.len() > 1 || Self::IS_LARGE {
-            let segment = &mut self.segments[number as usize];
-            segment.nodes = Slab::new();
-            let position = segment.position as usize;
-            self.with_room.swap_remove(position);
-            if let Some(&moved) = self.with_room.get(position) {
-                self.segments[moved as usize].position = position as u32;
-            }
+            self.segments[number as usize] = Slab::new();
+            let position = self.with_room.iter().rposition(|&other| other == number);
+            self.with_room.swap_remove(position.expect("it had room"));
             self.freed.push(number);
         }
         if self.len == 0 {
-            self.free_lists();
-        }
-    }
-
-    /// Frees the lists of segments, of which at most one has memory.
-    fn free_lists(&mut self) {
-        let mut freed = std::mem::replace(self, Segments::new());
-        if let Some(number) = freed.with_room.pop() {
-            self.push(std::mem::take(&mut freed.segments[number as usize].nodes));
-            self.enter(0);
+            // At most one segment has memory.
+            let mut freed = std::mem::replace(self, Segments::new());
+            if let Some(number) = freed.with_room.pop() {
+                self.segments
+                    .push(std::mem::take(&mut freed.segments[number as usize]));
+                self.with_room.push(0);
+            }
         }
     }
 
@@ -300,26 +269,19 @@ mod tests {
         /// How many segments take memory.
         pub(in crate::wheel) fn made(&self) -> usize {
             let segments = self.segments.iter();
-            segments.filter(|it| it.nodes.capacity() > 0).count()
+            segments.filter(|nodes| nodes.capacity() > 0).count()
         }
 
         pub(in crate::wheel) fn check(&self) {
             let (mut with_room, mut nodes, mut kept) = (0, 0, 0);
-            for (
-                number,
-                Segment {
-                    nodes: slab,
-                    position,
-                },
-            ) in self.segments.iter().enumerate()
-            {
+            for (number, slab) in (0..).zip(&self.segments) {
                 let (len, capacity) = (slab.len(), slab.capacity());
                 assert!(len <= Self::PLACES && capacity <= Self::PLACES);
                 if capacity > 0 && len < Self::PLACES {
                     with_room += 1;
-                    assert_eq!(self.with_room[*position as usize], number as u32);
+                    assert!(self.with_room.contains(&number));
                 }
-                assert_eq!(self.freed.contains(&(number as u32)), capacity == 0);
+                assert_eq!(self.freed.contains(&number), capacity == 0);
                 nodes += len;
                 kept += usize::from(capacity > 0 && len == 0);
             }

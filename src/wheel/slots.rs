@@ -89,30 +89,31 @@ impl<T> Wheel<T> {
     /// need no drop. Nothing is copied out of the storage.
     #[inline(always)]
     pub(crate) fn disarm<R>(&mut self, key: Key, take: impl FnOnce(&mut T) -> R) -> Option<R> {
-        let (taken, due, position, links) = self.nodes.remove_with(key.index(), |node| {
-            key.is_of(node).then(|| {
-                let taken = take(&mut node.value);
-                (taken, node.due, node.position, node.links)
-            })
-        })?;
-        self.unlink_from(position, links, due);
+        let take = |node: &mut Node<T>| key.is_of(node).then(|| take(&mut node.value));
+        let (taken, ()) = self.remove_with(key.index(), take, std::mem::forget)?;
         Some(taken)
     }
 
-    /// Removes a node from its list and from the storage, if it is there and `accepted`.
-    #[inline(always)]
-    pub(super) fn remove_if(
-        &mut self,
-        index: u32,
-        accepted: impl Fn(&Node<T>) -> bool,
-    ) -> Option<T> {
-        let node = self.nodes.remove_if(index, accepted)?;
-        self.unlink_from(node.position, node.links, node.due);
-        Some(node.value)
+    pub(crate) fn remove_at(&mut self, index: u32) -> T {
+        let removed = self.remove_with(index, |_| Some(()), |node| node.value);
+        removed.expect("the timer is there").1
     }
 
-    pub(crate) fn remove_at(&mut self, index: u32) -> T {
-        self.remove_if(index, |_| true).expect("the timer is there")
+    /// Removes a node from its list and from the storage if `take` returns `Some` for it.
+    #[inline(always)]
+    pub(super) fn remove_with<R, V>(
+        &mut self,
+        index: u32,
+        take: impl FnOnce(&mut Node<T>) -> Option<R>,
+        rest: impl FnOnce(Node<T>) -> V,
+    ) -> Option<(R, V)> {
+        let take = |node: &mut Node<T>| {
+            let taken = take(node)?;
+            Some((taken, node.due, node.position, node.links))
+        };
+        let ((taken, due, position, links), rest) = self.nodes.remove_with(index, take, rest)?;
+        self.unlink_from(position, links, due);
+        Some((taken, rest))
     }
 
     /// Moves a node behind all others of this due.
@@ -252,11 +253,6 @@ impl Position {
     #[inline]
     pub(super) fn level(self) -> usize {
         self.0 as usize / SLOTS
-    }
-
-    /// How many slots of its level it lies behind the one with this number.
-    pub(super) fn distance_from(self, number: u64) -> u64 {
-        self.0.wrapping_sub(number) % SLOTS as u64
     }
 
     #[inline]

@@ -193,11 +193,10 @@ impl<T> Wheel<T> {
     #[inline(never)]
     pub(super) fn note_crowd(&mut self, slot: Position) {
         let level = slot.level();
-        let present = self.absolute_slot(level);
-        let ahead = slot.distance_from(present);
-        if level > 0 && ahead > 0 {
+        if level > 0 {
+            let due = self.nodes[self.list(slot).head].due;
             // The slot may hold many more by then.
-            let fits_from = (present + ahead - 1) << shift(level);
+            let fits_from = ((due >> shift(level)) - 1) << shift(level);
             let next = self.now.saturating_add(1);
             self.crowded = self.crowded.min(fits_from.max(next));
         }

@@ -90,7 +90,7 @@ impl<K, V> DelayPart<K, V> {
             end,
             hash,
         };
-        let index = self.items.insert_at(setting.tick.get(), item);
+        let index = self.items.insert(setting.tick.get(), item).index();
         self.index.insert(Indexed { hash, index });
     }
 
