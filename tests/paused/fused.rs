@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use futures::future::FusedFuture;
 use tickwheel::wall_clock::sleep_until;
 use tickwheel::{DeadlineMap, Timer, sleep, timeout};
+use tokio::sync::oneshot;
 
 use crate::common::{HOUR, MS, poll_once};
 
@@ -19,15 +20,20 @@ async fn a_future_is_terminated_from_a_ready_poll_until_armed_again() {
     let mut deadline = timer.deadline(MS);
     let mut keyed = map.insert(1, MS).unwrap();
     let mut bounded = timeout(HOUR, ready(1));
+    let (sender, receiver) = oneshot::channel();
+    let mut armed = timeout(HOUR, receiver);
     let mut clock = sleep_until(SystemTime::UNIX_EPOCH);
     assert!(poll_once(&mut nap).is_pending() && poll_once(&mut deadline).is_pending());
-    assert!(poll_once(&mut keyed).is_pending());
+    assert!(poll_once(&mut keyed).is_pending() && poll_once(&mut armed).is_pending());
     sleep(2 * MS).await;
     assert!(nap.is_elapsed() && !deadline.handle().is_pending());
     let all: [&dyn FusedFuture<Output = _>; 2] = [&deadline, &keyed];
     assert!(all.iter().all(|one| !one.is_terminated()));
     assert!(!nap.is_terminated() && !bounded.is_terminated() && !clock.is_terminated());
+    assert!(!armed.is_terminated());
 
+    sender.send(1).unwrap();
+    assert!(poll_once(&mut armed).is_ready() && armed.is_terminated());
     assert!(poll_once(&mut nap).is_ready() && poll_once(&mut deadline).is_ready());
     assert!(poll_once(&mut keyed).is_ready() && poll_once(&mut bounded).is_ready());
     assert!(poll_once(&mut clock).is_ready());
