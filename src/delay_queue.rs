@@ -38,9 +38,10 @@ const MAX_VALUES: usize = u32::MAX as usize;
 /// A deadline saturates at this tick, like that of a [`Sleep`].
 const LAST_TICK: u64 = (1 << 62) / 1_000_000;
 
-/// Delayed values of one owner, which come out of one stream when their delay has passed, with the
-/// names and the semantics of tokio-util's `DelayQueue`. To share it, or for keys of your own, use
-/// a [`DelayMap`](crate::DelayMap).
+/// Delayed values of one owner, which come out of one stream when their delay has passed.
+///
+/// It has the names and the semantics of tokio-util's `DelayQueue`. To share it, or for keys of
+/// your own, use a [`DelayMap`](crate::DelayMap).
 ///
 /// - A value never comes out early. Its deadline is rounded up to a whole millisecond since the
 ///   queue was made, and it comes out at most one tick of the timer later.

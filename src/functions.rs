@@ -17,9 +17,10 @@ use crate::future::sleep::Sleep;
 use crate::future::timeout::Timeout;
 use crate::timer::local;
 
-/// Waits until `duration` has passed, on the current runtime's own timer, like
-/// [`tokio::time::sleep`]. Zero waits for the next line of tokio's grid, at most a millisecond, and
-/// an excessive duration saturates. See [`Sleep`] for its guarantees.
+/// Waits until `duration` has passed, like [`tokio::time::sleep`].
+///
+/// It is on the current runtime's own timer. Zero waits for the next line of tokio's grid, at most
+/// a millisecond, and an excessive duration saturates. See [`Sleep`] for its guarantees.
 ///
 /// It panics outside a tokio runtime, and in a runtime without a time driver. An `async` block
 /// makes its calls when it is polled.
@@ -38,8 +39,9 @@ pub fn sleep(duration: Duration) -> Sleep {
     }
 }
 
-/// Waits until `deadline`, on the current runtime's own timer, like [`tokio::time::sleep_until`]. A
-/// deadline that has passed is ready at the first poll. It panics as [`sleep`] does.
+/// Waits until `deadline`, like [`tokio::time::sleep_until`].
+///
+/// A deadline that has passed is ready at the first poll. It panics as [`sleep`] does.
 #[track_caller]
 #[inline]
 pub fn sleep_until(deadline: Instant) -> Sleep {
@@ -49,9 +51,10 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep::detached(local::shard_of_poller, deadline, true)
 }
 
-/// Bounds the time of a future from the call on, on the current runtime's own timer, like
-/// [`tokio::time::timeout`]. A future that is ready at the first poll arms nothing and looks up no
-/// timer. See [`Timeout`] for the rest and an example.
+/// Bounds the time of a future from the call on, like [`tokio::time::timeout`].
+///
+/// A future that is ready at the first poll arms nothing and looks up no timer. See [`Timeout`] for
+/// the rest and an example.
 ///
 /// In a task, the first poll that finds the future pending looks the timer up. So a timeout that
 /// was moved to another runtime before that uses that runtime's timer, unlike tokio's, and a thread
@@ -73,9 +76,9 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
     Timeout::new(timeout_until(deadline), future.into_future())
 }
 
-/// Ticks with a period, first at once, on the current runtime's own timer, like
-/// [`tokio::time::interval`]. See [`Interval`] for an example. It panics if `period` is zero, and
-/// as [`sleep`] does.
+/// Ticks with a period, first at once, like [`tokio::time::interval`].
+///
+/// See [`Interval`] for an example. It panics if `period` is zero, and as [`sleep`] does.
 #[track_caller]
 pub fn interval(period: Duration) -> Interval {
     assert_period(period);
@@ -89,9 +92,11 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
     Interval::new(sleep_until(start), period)
 }
 
-/// Bounds a future and every timeout made within it, on the current runtime's own timer. The
-/// deadline is an instant of the clock that [`Instant::now`] reads where the scope is polled. See
-/// [`Scope`] for an example and its exact bounds. It panics as [`sleep`] does.
+/// Bounds a future and every timeout made within it.
+///
+/// It is on the current runtime's own timer. The deadline is an instant of the clock that
+/// [`Instant::now`] reads where the scope is polled. See [`Scope`] for an example and its exact
+/// bounds. It panics as [`sleep`] does.
 #[track_caller]
 #[inline]
 pub fn scope<F: IntoFuture>(deadline: Instant, future: F) -> Scope<F::IntoFuture> {

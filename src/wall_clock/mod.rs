@@ -13,9 +13,10 @@ use tokio::time::Instant;
 
 pub use sleep_until::{SleepUntil, sleep_until};
 
-/// The system's wall clock and the clock of the timers, read at the same moment. It translates
-/// between the two: a due is saved as a [`SystemTime`], and becomes an [`Instant`] again in the
-/// process that reads it.
+/// The system's wall clock and the clock of the timers, read at the same moment.
+///
+/// It translates between the two: a due is saved as a [`SystemTime`], and becomes an [`Instant`]
+/// again in the process that reads it.
 ///
 /// # When the wall clock jumps
 ///

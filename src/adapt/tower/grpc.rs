@@ -34,8 +34,9 @@ const UNITS: [(u8, u64); 6] = [
 ];
 
 /// The time that the caller waits, by the `grpc-timeout` header of its request, for
-/// [`TimeoutLayer::per_request`](super::TimeoutLayer::per_request). `None` if it is missing or
-/// malformed. Of several, the shortest counts.
+/// [`TimeoutLayer::per_request`](super::TimeoutLayer::per_request).
+///
+/// `None` if it is missing or malformed. Of several, the shortest counts.
 ///
 /// ```
 /// # use tickwheel::{Duration, tower::grpc_timeout};
