@@ -10,7 +10,7 @@
 //!     Stalls::turn_begins          clock          notes a stall, if the driver comes late by one
 //!     Driver::fire_due             mod            each shard, until none has more than a batch:
 //!       Shard::fire_batch          shard            locks it
-//!         Wheel::turn              wheel            finds what is due, cascades
+//!         Wheel::find_due          wheel            finds what is due, cascades
 //!         Word::expire_if          shard            judges a deadline (W1)
 //!         ShardTick::set          shard
 //!       Reporter::wake_all         report           wakes the tasks, under no lock

@@ -45,7 +45,7 @@ use crate::clock::Clock;
 use crate::clock::tick::{Moment, Tick};
 use crate::error::Cancelled;
 use crate::sync::{Mutex, lock};
-use crate::wheel::{Decision, Key, SlotCounts};
+use crate::wheel::{Found, Key, SlotCounts};
 pub(crate) use deadlines::{Change, DeadlineRef};
 use lateness::FiredCounts;
 use lock::LockHeld;
@@ -264,18 +264,27 @@ impl Shard {
         let (ShardState { wheel, counts }, held) = LockHeld::split(&mut state);
         // Before a timer is taken out, as in `close`.
         self.turned_to.set(now, held);
-        let is_finished = wheel.turn(now.get(), BATCH, |linked, entry| {
-            let linked = Tick::new(linked);
+        let mut budget = BATCH;
+        let is_finished = loop {
+            let index = match wheel.find_due(now.get(), &mut budget) {
+                Found::Due(index) => index,
+                found => break found == Found::Nothing,
+            };
+            let linked = Tick::new(wheel.due_at(index));
+            // Judged in place, so nothing is copied for a timer that is truly due later.
+            let entry = wheel.at_mut(index);
             let due = match &entry.word {
                 None => linked,
                 Some(word) => match self.judge(word.locked(held), wakes_at) {
-                    Expiry::Spared(until) => {
-                        counts.spared += 1;
-                        return Decision::Reschedule(until.get());
-                    }
-                    Expiry::Later(due) => {
-                        counts.rescheduled += 1;
-                        return Decision::Reschedule(due.get());
+                    expiry @ (Expiry::Spared(later) | Expiry::Later(later)) => {
+                        match expiry {
+                            Expiry::Spared(_) => counts.spared += 1,
+                            _ => counts.rescheduled += 1,
+                        }
+                        // Always later than this turn, or the turn would not end.
+                        let later = later.get().max(wheel.now().saturating_add(1));
+                        wheel.relink_at(index, later);
+                        continue;
                     }
                     // A spared deadline is linked at the end of its grace.
                     Expiry::Expired(due) => due.max(linked),
@@ -285,8 +294,8 @@ impl Shard {
             let due = due.max(waited_since);
             counts.fired.count(wakes_at.since(tick.start_of(due)));
             wakers.extend(entry.waker.take());
-            Decision::Fire
-        });
+            drop(wheel.remove_at(index));
+        };
         if is_finished {
             self.next_expiry.set(self.earliest_in(wheel), held);
         }

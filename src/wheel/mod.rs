@@ -78,7 +78,7 @@ use segments::Segments;
 pub(crate) use slots::DIGIT_BITS;
 use slots::{List, Node, Rotation};
 use turn::Early;
-pub(crate) use turn::{Decision, Found};
+pub(crate) use turn::Found;
 
 /// A hierarchy of timing wheels over `u64` ticks. Each timer carries a `T`.
 ///

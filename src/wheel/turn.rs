@@ -32,14 +32,6 @@ use std::num::NonZeroU128;
 use super::Wheel;
 use super::slots::{FEW, Position, shift};
 
-/// The decision of [`Wheel::turn`]'s caller on a timer whose slot has come.
-pub(crate) enum Decision {
-    /// The timer is due. The caller has taken what it needs from the value.
-    Fire,
-    /// The timer is truly due at this later tick.
-    Reschedule(u64),
-}
-
 /// The most timers of a level that cascade ahead of their time at a tick, unless more must be moved
 /// in time. Small in unit tests, so that small wheels reach it.
 pub(super) const EARLY: usize = if cfg!(test) { 32 } else { 1_024 };
@@ -62,32 +54,6 @@ pub(crate) enum Found<D = u32> {
 }
 
 impl<T> Wheel<T> {
-    /// Advances by a bounded amount of work: judges or cascades at most `budget` timers. Returns
-    /// whether nothing more is due by `now`.
-    ///
-    /// A timer is judged in place, so nothing is copied for a timer that is truly due later.
-    pub(crate) fn turn(
-        &mut self,
-        now: u64,
-        mut budget: usize,
-        mut judge: impl FnMut(u64, &mut T) -> Decision,
-    ) -> bool {
-        loop {
-            let index = match self.find_due(now, &mut budget) {
-                Found::Due(index) => index,
-                found => return found == Found::Nothing,
-            };
-            let node = &mut self.nodes[index];
-            match judge(node.due, &mut node.value) {
-                Decision::Fire => drop(self.remove_at(index)),
-                // Always later than this turn, or the turn would not end.
-                Decision::Reschedule(due) => {
-                    self.relink_at(index, due.max(self.now.saturating_add(1)));
-                }
-            }
-        }
-    }
-
     /// Finds the first timer that is due by `now`, in at most `budget` steps, and deducts them.
     pub(crate) fn find_due(&mut self, now: u64, budget: &mut usize) -> Found {
         self.now = self.now.max(now);

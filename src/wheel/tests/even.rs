@@ -19,10 +19,9 @@ fn most_touched(
     let mut most = 0;
     for now in wheel.now() + 1..=last {
         let (before, mut fired) = (VISITS.get(), 0);
-        let is_finished = wheel.turn(now, usize::MAX >> 8, |due, ()| {
+        let is_finished = turn(wheel, now, usize::MAX >> 8, |due| {
             assert_eq!(due, now, "it fires in its tick");
             fired += 1;
-            Decision::Fire
         });
         assert!(is_finished);
         let touched = VISITS.get() - before;
@@ -92,7 +91,7 @@ fn slots_that_begin_at_one_tick_share_what_a_turn_moves() {
     let mut before = levels(wheel);
     while wheel.now() < begin - 1 {
         let now = wheel.now() + 1;
-        while !wheel.turn(now, 1, |_, _| panic!("nothing is due")) {}
+        while !turn(wheel, now, 1, |_| panic!("nothing is due")) {}
         let after = levels(wheel);
         let moved = before
             .iter()
@@ -167,10 +166,9 @@ fn a_wheel_that_is_turned_only_when_it_has_to_be_is_even_too() {
                 expiry = expiry.min(wheel.turn_for(due));
             }
             let (before, mut fired) = (VISITS.get(), 0);
-            assert!(wheel.turn(expiry, usize::MAX >> 8, |due, ()| {
+            assert!(turn(wheel, expiry, usize::MAX >> 8, |due| {
                 assert_eq!(due, expiry, "it fires in its tick");
                 fired += 1;
-                Decision::Fire
             }));
             let touched = VISITS.get() - before;
             let bound = bound(wheel) + fired * TOUCHED;
@@ -193,7 +191,7 @@ fn a_late_turn_touches_no_more_than_its_budget() {
         let budget = 2;
         for round in 0.. {
             let before = VISITS.get();
-            let is_finished = wheel.turn(start - 1 - late_by, budget, |_, ()| Decision::Fire);
+            let is_finished = turn(wheel, start - 1 - late_by, budget, |_| ());
             let touched = VISITS.get() - before;
             let most = (budget + 1) * TOUCHED;
             assert!(touched <= most, "{touched}, not {most}, {late_by} late");

@@ -113,7 +113,7 @@ fn no_operation_touches_more_with_a_million_timers() {
         for _ in 0..100 {
             let (now, budget) = (wheel.now() + 50, 16);
             touching(budget * FEW, &mut wheel, |wheel| {
-                wheel.turn(now, budget, |_, _| Decision::Fire)
+                turn(wheel, now, budget, |_| ())
             });
             // It looks at sixteen timers of a slot before it takes the slot for full.
             let most = 17 * wheel.levels();
