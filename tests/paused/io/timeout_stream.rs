@@ -139,6 +139,17 @@ async fn a_timeout_set_while_a_read_waits_without_one_bounds_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_timeout_that_is_set_wakes_the_task_that_polled_last() {
+    let mut reader = pin!(TimeoutStream::new(Scripted::default()));
+    let mut tasks = [task::spawn(()), task::spawn(())];
+    for task in &mut tasks {
+        assert_pending!(task.enter(|cx, _| pin!(reader.read_u8()).poll(cx)));
+    }
+    reader.as_mut().set_read_timeout_pinned(Some(SECOND));
+    assert_eq!(tasks.map(|task| task.is_woken()), [false, true]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_timeout_that_bounds_no_read_begins_with_the_next_one() {
     let mut reader = waiting_reader(Some(SECOND));
     sleep(SECOND).await;
