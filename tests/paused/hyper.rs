@@ -11,7 +11,7 @@ use hyper::rt::{Sleep as HyperSleep, Timer as HyperTimer};
 use tickwheel::{Instant, Timer};
 use tokio_test::{assert_pending, assert_ready, task};
 
-use crate::common::{HOUR, SECOND};
+use crate::common::{HOUR, MS, SECOND};
 
 type Boxed = Pin<Box<dyn HyperSleep>>;
 
@@ -80,4 +80,15 @@ async fn a_reset_moves_the_crates_sleep_and_replaces_a_foreign_one() {
         drop(sleep);
         assert_eq!(timer.metrics().pending, 0);
     }
+}
+
+/// As that of a connection whose first runtime has shut down.
+#[tokio::test(start_paused = true)]
+async fn a_reset_of_a_sleep_on_another_clock_counts_the_time_left() {
+    tokio::time::advance(HOUR).await;
+    let timer = Timer::current();
+    let mut sleep = HyperTimer::sleep(&Timer::global(), 2 * HOUR);
+    timer.reset(&mut sleep, HyperTimer::now(&timer));
+    std::thread::sleep(5 * MS);
+    assert_ready!(task::spawn(sleep).poll());
 }
