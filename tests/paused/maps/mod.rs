@@ -5,6 +5,7 @@
 mod closures;
 mod delay_map;
 
+use std::cell::Cell;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -68,6 +69,31 @@ async fn a_refused_key_is_not_leaked_if_its_other_clone_panics() {
         panic_of(|| map.insert(Panics(key.clone()), HOUR));
         assert_eq!(Arc::strong_count(&key), 1, "{is_closed}");
     }
+}
+
+thread_local! {
+    static DROP_PANICS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// If it is zero, its next drop panics once that is set.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Number(u32);
+
+impl Drop for Number {
+    fn drop(&mut self) {
+        assert!(self.0 > 0 || !DROP_PANICS.take(), "it is the first");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drained_key_that_panics_leaves_no_deadline_pending() {
+    let map = DeadlineMap::with_limit_and_hasher(&Timer::current(), 50, Colliding::default());
+    let insert = |number| map.insert(Number(number), HOUR).unwrap();
+    let keyed: Vec<_> = (0..50).map(insert).collect();
+    assert!(keyed[0].handle().expire());
+    DROP_PANICS.set(true);
+    panic_of(|| map.drain());
+    assert!(keyed.iter().all(|keyed| !keyed.handle().is_pending()));
 }
 
 #[tokio::test(start_paused = true)]
