@@ -243,7 +243,9 @@ impl<K, V> Inner<K, V> {
             part.take_all()
         });
         let now = self.now();
-        self.stream_timer().cancel_unawaited();
+        if is_changed {
+            self.stream_timer().cancel_unawaited();
+        }
         if close || is_changed && self.waker.is_needed_for(Tick::FIRST) {
             self.wake_stream();
         }
