@@ -1,13 +1,14 @@
 //! The promises of a shard beside others, at moments that a whole timer seldom meets.
 
 use std::sync::{Arc, OnceLock, Weak};
-use std::task::{Poll, Waker};
+use std::task::{Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
 use super::word::MapTag;
 use super::*;
 use crate::clock::tick::TickLength;
+use crate::sync::try_lock;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -147,4 +148,52 @@ fn a_missed_turn_defers_no_expiry_that_was_lowered_since() {
         let expiry = shard.next_expiry();
         assert!(expiry <= lowered_to, "{expiry:?}, not {lowered_to:?}");
     }
+}
+
+/// The drop of a task's last waker drops its timers, which takes the lock.
+#[test]
+fn a_waker_that_is_replaced_is_dropped_under_no_lock() {
+    struct TakesLock(Arc<Shard>);
+    impl Wake for TakesLock {
+        fn wake(self: Arc<Self>) {}
+    }
+    impl Drop for TakesLock {
+        fn drop(&mut self) {
+            assert!(try_lock(&self.0.state).is_some());
+        }
+    }
+    let shard = Arc::new(shard());
+    let waker = Waker::from(Arc::new(TakesLock(shard.clone())));
+    let key = shard.arm(Tick::new(1 << 40), waker).unwrap();
+    assert!(shard.register_waker(key, Waker::noop()).is_some());
+    assert_eq!(Arc::strong_count(&shard), 1, "it was dropped");
+}
+
+struct LateDriver;
+
+impl TurnRequests for LateDriver {
+    fn request_turn(&self, _: ExpiryChange, _: &ShardTick) -> Option<MissedTick> {
+        Some(MissedTick {
+            up_to: Tick::new(5),
+            comes_at: Tick::new(6),
+        })
+    }
+
+    fn wake(&self, _: Waker) {}
+}
+
+#[test]
+fn after_a_missed_tick_the_next_expiry_is_the_next_turn() {
+    let shard = shard_of(Arc::new(LateDriver));
+    assert_eq!(shard.arm(Tick::new(5), Waker::noop().clone()), None);
+    assert_eq!(shard.next_expiry(), Tick::new(6));
+}
+
+#[test]
+fn a_timer_that_is_disarmed_holds_its_word_no_longer() {
+    let shard = Arc::new(shard());
+    let word = shard.arm_deadline(shard.clock().now(), 3_600_000 * MS, MapTag::default());
+    let (shard, word) = (&shard, &word);
+    DeadlineRef { shard, word }.cancel_unawaited();
+    assert_eq!(Arc::strong_count(word), 1);
 }
