@@ -300,4 +300,11 @@ mod tests {
         assert!(of_thread < Moment::after_epoch(HOUR / 2), "the system's");
         assert!(is_virtual, "it was seen in the runtime");
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_instant_that_has_passed_is_translated_to_now() {
+        let clock = Clock::of_system(TickLength::new(MILLISECOND).unwrap(), true);
+        tokio::time::advance(HOUR).await;
+        assert!(clock.translate(Instant::now() - HOUR / 2) <= system_now());
+    }
 }
