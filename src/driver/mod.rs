@@ -393,11 +393,14 @@ impl TurnRequests for Driver {
 
 #[cfg(test)]
 mod tests {
+    use std::future::poll_fn;
+    use std::task::{Context, Poll};
     use std::thread;
     use std::time::Duration;
 
     use super::*;
     use crate::clock::tick::TickLength;
+    use crate::runtime::{coop, spend_budget};
     use tokio::time::{Instant, sleep};
 
     const HOUR: Duration = Duration::from_secs(60 * 60);
@@ -515,5 +518,29 @@ mod tests {
         begin(&driver, |_| false);
         let missed = set_for_an_hour(&driver).unwrap();
         assert!(missed.up_to >= before && missed.up_to <= driver.clock.current_tick());
+    }
+
+    /// No turn comes for a timer that is gone.
+    #[test]
+    fn an_alarm_that_is_set_late_without_a_turn_notes_the_stall() {
+        let driver = driver();
+        begin(&driver, |_| true);
+        driver.clock.stalls().wait_from(Tick::FIRST);
+        thread::sleep(Duration::from_millis(60));
+        driver.set_alarm(None);
+        assert_eq!(driver.clock.stalls().count(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_without_budget_sets_the_alarm_without_an_empty_turn() {
+        let timer = crate::Timer::builder().build().unwrap();
+        let use_up = |cx: &mut Context<'_>| {
+            while coop::has_budget_remaining() {
+                spend_budget(cx);
+            }
+            Poll::Ready(timer.deadline(Duration::from_millis(1)))
+        };
+        assert_eq!(poll_fn(use_up).await.await, Ok(()));
+        assert_eq!(timer.metrics().wake_ups, 1, "no empty turn");
     }
 }
