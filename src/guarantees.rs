@@ -39,7 +39,8 @@
 //!   as tokio's do, and [`Sleep::try_poll`] reports the end. A [`Deadline`] resolves to
 //!   [`Cancelled`](crate::error::Cancelled), and the stream of a [`DelayMap`] ends. Join threads
 //!   that arm timers first: in the moment of the end tokio may panic. That is caught, unless `panic
-//!   = "abort"` is set. Two waits hang, as they do on tokio's timers. One is in a task that calls
+//!   = "abort"` is set. On tokio's alternative timer the moment ends when each worker has come
+//!   round. Two waits hang, as they do on tokio's timers. One is in a task that calls
 //!   `block_in_place` just after its runtime was told to shut down ([tokio#6463]). The other is in
 //!   a `Drop` on the thread that shuts the runtime down. In a `Drop`, wait by [`Timer::global`].
 //! - **A waker that blocks** holds up tokio's time driver, as with tokio's own timers.

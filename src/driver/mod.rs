@@ -161,11 +161,11 @@ impl Driver {
     fn handle_alarm(&self) {
         // Relaxed: a count on which nothing depends.
         self.wake_ups.fetch_add(1, Ordering::Relaxed);
-        self.turn();
+        self.turn(false);
     }
 
-    /// Turns until the alarm is set for a future tick.
-    fn turn(&self) {
+    /// Turns until the alarm is set for a future tick, or left to its task.
+    fn turn(&self, is_in_task: bool) {
         // The last reference to a shard is dropped after the lock.
         let shards: Vec<_> = self.shards().collect();
         let mut now = self.clock.now_or_epoch();
@@ -175,7 +175,7 @@ impl Driver {
         let Some(mut wakers) = locked.begin_turn() else {
             return;
         };
-        let mut is_set = false;
+        let (mut is_set, mut is_left_to_task) = (false, false);
         while !is_set {
             let Some(alarm) = locked.alive() else {
                 break;
@@ -195,7 +195,14 @@ impl Driver {
             let next = self.next_check.begin(|| earliest_expiry(&shards));
             self.clock.stalls().turn_ends(next, now);
             locked.state.turn_set_for = next;
-            is_set = self.set_for(&mut locked, next);
+            let alarm = locked.state.alarm.as_deref();
+            is_left_to_task = !is_in_task && alarm.is_some_and(|alarm| alarm.needs_task());
+            is_set = if is_left_to_task {
+                self.next_check.at(next);
+                true
+            } else {
+                self.set_for(&mut locked, next)
+            };
             if !is_set {
                 let passed = self.clock.tick().start_of(next);
                 now = now.max(passed).max(self.clock.now_or_epoch());
@@ -203,6 +210,9 @@ impl Driver {
         }
         locked.end_turn(wakers);
         self.unlock(locked);
+        if is_left_to_task {
+            self.alarm_task.notify_one();
+        }
         if self.alarm.is_asked_again() {
             self.set_alarm(None);
         }
@@ -269,6 +279,12 @@ impl Driver {
             return None;
         };
         if alarm.needs_task() {
+            if let Some(expiry) = earlier {
+                // If the task comes late, that is a stall.
+                let due = expiry.get().max(self.clock.tick().current(now));
+                let stalls = self.clock.stalls();
+                stalls.wait_from(due.min(stalls.waits_since()));
+            }
             drop(locked);
             self.alarm_task.notify_one();
             return None;
@@ -509,6 +525,33 @@ mod tests {
             }
             assert!(driver.clock.has_ended(), "in a turn: {is_turn}");
         }
+    }
+
+    struct OfTask;
+
+    impl Alarm for OfTask {
+        fn set(&mut self, _: Tick) -> bool {
+            panic!("only the task may set it");
+        }
+
+        fn needs_task(&self) -> bool {
+            true
+        }
+    }
+
+    /// tokio's alternative timer may be ending where its wakers run. And a worker may block before
+    /// the task has run.
+    #[test]
+    fn an_alarm_of_a_task_is_set_by_no_turn_and_waited_for_at_once() {
+        let driver = driver();
+        driver.begin_with(&[], || OfTask);
+        driver.handle_alarm();
+        for hours in [2, 1, 3] {
+            let due = driver.clock.now().after(hours * HOUR);
+            set_earlier(&driver, driver.clock.tick().due(due));
+        }
+        let in_an_hour = driver.clock.tick().due(driver.clock.now().after(HOUR));
+        assert!(driver.clock.stalls().waits_since() <= in_an_hour);
     }
 
     #[test]

@@ -65,8 +65,10 @@
 //! - *On tokio's alternative timer* each reset makes a new timer. That panics on a worker that
 //!   shuts down, as where a task arms something in its `Drop`, and on a thread that has entered the
 //!   runtime while running a current-thread one. Threads cannot find this out. So a thread in the
-//!   context of the runtime notifies the task. A worker that has just learnt of the end may still
-//!   run the task, which then panics, as a task's own tokio sleep does at that moment.
+//!   context of the runtime notifies the task, also one that makes a turn in the alarm's waker. A
+//!   worker that has just learnt of the end may still run the task, which then panics, as a task's
+//!   own tokio sleep does at that moment. So does a thread outside from the moment of
+//!   `shutdown_background` until the last worker has come round.
 //!
 //! Invariant: only a thread that holds the alarm's lock sets, unsets and polls it.
 
@@ -276,7 +278,7 @@ fn spawn_task(driver: &Driver, runtime: &Handle, alarm_waker: Arc<AlarmWaker>) {
             let Some(driver) = with_tasks.0.driver.upgrade() else {
                 break;
             };
-            driver.turn();
+            driver.turn(true);
         }
     });
 }
