@@ -620,3 +620,38 @@ pub(super) fn panic_shut_down() -> ! {
          (A Tokio 1.x context was found, but it is being shutdown.)"
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+    use std::sync::Weak;
+
+    use super::*;
+    use crate::sleep;
+
+    /// A sleep that waits for its later deadline, and its word.
+    async fn deferred() -> (Sleep, Weak<Word>) {
+        let mut sleep = sleep(Duration::from_secs(1));
+        poll_fn(|cx| Poll::Ready(assert!(sleep.try_poll(cx).is_pending()))).await;
+        sleep.reset_after(Duration::from_secs(2));
+        let State::Deferred { word, .. } = &sleep.state else {
+            panic!("it is armed");
+        };
+        let word = Arc::downgrade(word);
+        (sleep, word)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_sleep_that_was_deferred_leaves_no_word() {
+        let (sleep, word) = deferred().await;
+        drop(sleep);
+        assert_eq!(word.strong_count(), 0, "dropped");
+        let (mut sleep, word) = deferred().await;
+        (&mut sleep).await;
+        assert_eq!(word.strong_count(), 0, "elapsed");
+        let (mut sleep, word) = deferred().await;
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        sleep.reset_after(Duration::from_secs(1));
+        assert_eq!(word.strong_count(), 0, "reset once it had fired");
+    }
+}
