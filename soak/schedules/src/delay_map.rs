@@ -31,6 +31,7 @@ pub fn run() {
     match below(16) {
         0 => remove_beside_the_stream(),
         1 => hold_at_least_one_value(),
+        2 => drain_beside_an_insert(),
         _ => change(),
     }
 }
@@ -86,6 +87,33 @@ fn remove_beside_the_stream() {
     assert!(is_removed != has_come_out || world.ends_early);
     let over = span.ended.max(last_held_up());
     world.end(if is_removed { over } else { passed() });
+}
+
+/// A drain that takes nothing out leaves the stream its timer for a value that came after it.
+fn drain_beside_an_insert() {
+    let world = World::begin();
+    let (map, mut stream) = Map::new(&world.timer);
+    let consumer = world.place().spawn(move || {
+        let poll = |cx: &mut Context<'_>| Span::of(|| pin!(stream.recv()).poll(cx)).0;
+        block_on(poll_fn(poll)).is_some()
+    });
+    let drainer = {
+        let map = map.clone();
+        let drain = move || Span::of(|| map.drain().len()).0;
+        world.place().spawn(drain)
+    };
+    // Or the runtime has ended.
+    let is_in = Span::of(|| map.insert(0, 0, 20 * MS).is_ok()).0;
+    let is_left = drainer.join().unwrap() == 0 && is_in && !world.ends_early;
+    world.calls_are_over();
+    if is_left {
+        assert!(consumer.join().unwrap(), "it comes out");
+        drop(map);
+    } else {
+        drop(map);
+        consumer.join().unwrap();
+    }
+    world.end(Duration::MAX);
 }
 
 fn change() {
