@@ -623,7 +623,6 @@ pub(super) fn panic_shut_down() -> ! {
 
 #[cfg(test)]
 mod tests {
-    use std::future::poll_fn;
     use std::sync::Weak;
 
     use super::*;
@@ -632,7 +631,11 @@ mod tests {
     /// A sleep that waits for its later deadline, and its word.
     async fn deferred() -> (Sleep, Weak<Word>) {
         let mut sleep = sleep(Duration::from_secs(1));
-        poll_fn(|cx| Poll::Ready(assert!(sleep.try_poll(cx).is_pending()))).await;
+        assert!(
+            sleep
+                .try_poll(&mut Context::from_waker(Waker::noop()))
+                .is_pending()
+        );
         sleep.reset_after(Duration::from_secs(2));
         let State::Deferred { word, .. } = &sleep.state else {
             panic!("it is armed");
