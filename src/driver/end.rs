@@ -32,7 +32,7 @@ use super::Driver;
 use crate::runtime::{Handle, RuntimeFlavor};
 use crate::sync::lock;
 
-const A_WHILE: Duration = Duration::from_millis(100);
+const A_WHILE: Duration = Duration::from_millis(300);
 
 /// Only builds with this flag have the alternative timer.
 pub(super) fn may_be_alternative(runtime: &Handle) -> bool {
