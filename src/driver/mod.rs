@@ -12,7 +12,7 @@
 //!       Shard::fire_batch          shard            locks it
 //!         Wheel::find_due          wheel            finds what is due, cascades
 //!         Word::expire_if          shard            judges a deadline (W1)
-//!         ShardTick::set          shard
+//!         ShardTick::set           shard
 //!       Reporter::wake_all         report           wakes the tasks, under no lock
 //!     Stalls::turn_ends            clock          what is due next waits from then on
 //!     Alarm::set                   tokio_alarm    for the earliest expiry of all shards
@@ -280,8 +280,9 @@ impl Driver {
         };
         if alarm.needs_task() {
             if let Some(expiry) = earlier {
-                // If the task comes late, that is a stall.
-                let due = expiry.get().max(self.clock.tick().current(now));
+                // If the task comes late, that is a stall. What is linked in the past has not
+                // waited: by this thread's clock, since one that is virtual has no stalls.
+                let due = expiry.get().max(self.clock.current_tick());
                 let stalls = self.clock.stalls();
                 stalls.wait_from(due.min(stalls.waits_since()));
             }
@@ -552,6 +553,17 @@ mod tests {
         }
         let in_an_hour = driver.clock.tick().due(driver.clock.now().after(HOUR));
         assert!(driver.clock.stalls().waits_since() <= in_an_hour);
+    }
+
+    #[tokio::test]
+    async fn what_a_plain_thread_links_in_the_past_has_not_waited() {
+        let tick = TickLength::new(Duration::from_millis(1)).unwrap();
+        let epoch = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
+        let clock = Clock::new(Some(&Handle::current()), tick, epoch, true);
+        let driver = Driver::new(Arc::new(clock), Reporter::default());
+        driver.begin_with(&[], || OfTask);
+        thread::scope(|scope| scope.spawn(|| set_earlier(&driver, Tick::FIRST)).join()).unwrap();
+        assert!(driver.clock.stalls().waits_since() >= Tick::new(1_000));
     }
 
     #[test]
