@@ -15,11 +15,9 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use redis::aio::MultiplexedConnection;
-use redis::{AsyncConnectionConfig, RedisConnectionInfo};
 use tickwheel::io::IdleTimeout;
 use tickwheel::{Instant, Timer};
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_tungstenite::tungstenite::Error as WebSocketError;
 use tokio_tungstenite::{accept_async, client_async};
@@ -98,50 +96,5 @@ async fn tungstenite_socket() {
     assert!(matches!(silence, Err(WebSocketError::Io(error)) if timed_out(&error)));
     assert_eq!(start.elapsed(), IDLE);
     drop(server);
-    assert_nothing_stays_armed(&timer).await;
-}
-
-/// Says yes to this many commands, and then nothing more.
-async fn answer_commands(mut peer: DuplexStream, mut answers: usize) {
-    let mut buffer = [0; 4096];
-    while let Ok(length @ 1..) = peer.read(&mut buffer).await {
-        // A command is an array, and no argument that is sent here has a star in it.
-        let commands = buffer[..length].iter().filter(|&&byte| byte == b'*');
-        for _command in commands.take(answers) {
-            answers -= 1;
-            peer.write_all(b"+OK\r\n").await.unwrap();
-        }
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn redis_connection() {
-    let timer = Timer::current();
-    let (peer, ours) = duplex(4096);
-    tokio::spawn(answer_commands(peer, 3));
-    let ours = IdleTimeout::new_on(&timer, ours, IDLE);
-    // Its own timeout for answers is tokio's, and is turned off.
-    let config = AsyncConnectionConfig::new().set_response_timeout(None);
-    let info = RedisConnectionInfo::default();
-    let connecting = MultiplexedConnection::new_with_config(&info, ours, config);
-    let (mut connection, driver) = connecting.await.unwrap();
-    tokio::spawn(driver);
-
-    let start = Instant::now();
-    let mut answered = 0;
-    let error = loop {
-        let set = redis::cmd("SET").arg("key").arg(1).to_owned();
-        match set.query_async::<()>(&mut connection).await {
-            Ok(()) => answered += 1,
-            Err(error) => break error,
-        }
-    };
-    assert!((1..=3).contains(&answered), "{answered}");
-    assert!(
-        error.is_timeout() || error.is_connection_dropped(),
-        "{error}"
-    );
-    assert_eq!(start.elapsed(), IDLE);
-    drop(connection);
     assert_nothing_stays_armed(&timer).await;
 }
