@@ -47,7 +47,7 @@ async fn next_task() -> u64 {
     number
 }
 
-/// How many tasks are spawned while one task does something two hundred times.
+/// How many tasks are spawned while one task does something a hundred times.
 fn spawned_meanwhile<F>(runtime: &Runtime, again: impl Fn() -> F + Send + 'static) -> u64
 where
     F: Future<Output = ()> + Send,
@@ -56,7 +56,7 @@ where
         // The first makes the timer.
         again().await;
         let before = next_task().await;
-        for _ in 0..200 {
+        for _ in 0..100 {
             again().await;
         }
         next_task().await - before - 1

@@ -269,7 +269,7 @@ fn run(mut wheel: Wheel<usize>, operations: Vec<Operation>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 500, ..ProptestConfig::default() })]
 
     #[test]
     fn the_wheel_does_what_a_sorted_map_does(
