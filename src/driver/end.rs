@@ -16,8 +16,8 @@
 //! An armed timer is woken when its shard is closed. A wait without a timer, for the tick that
 //! never comes, takes a [`Watch`]. No wheel holds it, so it does not count as pending.
 //!
-//! Invariant: a wait that is registered when the driver closes is woken. Both take the lock of the
-//! list, and the clock has ended before the driver takes it. So a later wait finds the clock ended.
+//! Invariant: a wait that is registered when the driver closes is woken. The driver takes the list
+//! away, under its lock, once the clock has ended. So a later wait finds no list, and is ready.
 
 use std::future::pending;
 use std::panic::resume_unwind;
@@ -113,24 +113,26 @@ pub(crate) struct Watch {
 
 impl Watch {
     pub(crate) fn new(driver: &Arc<Driver>) -> Watch {
-        let key = lock(&driver.waits).insert(Waker::noop().clone());
+        let mut waits = lock(&driver.waits);
         Watch {
             driver: driver.clone(),
-            key,
+            key: waits
+                .as_mut()
+                .map_or(0, |waits| waits.insert(Waker::noop().clone())),
         }
     }
 
     /// Ready once the runtime has ended. Until then `waker` is registered.
     pub(crate) fn poll_end(&mut self, waker: &Waker) -> Poll<()> {
+        // The former one is dropped after the lock.
         let mut waker = waker.clone();
         let mut waits = lock(&self.driver.waits);
-        match waits.get_mut(self.key) {
-            Some(registered) if !self.driver.clock.has_ended() => {
+        match waits.as_mut().and_then(|waits| waits.get_mut(self.key)) {
+            Some(registered) => {
                 std::mem::swap(registered, &mut waker);
-                // The former one is dropped after the lock.
                 Poll::Pending
             }
-            _ => Poll::Ready(()),
+            None => Poll::Ready(()),
         }
     }
 }
@@ -138,9 +140,9 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         let mut waits = lock(&self.driver.waits);
-        let _waker = waits.try_remove(self.key);
-        if waits.is_empty() {
-            *waits = Slab::new();
+        let _waker = waits.as_mut().and_then(|waits| waits.try_remove(self.key));
+        if waits.as_ref().is_some_and(Slab::is_empty) {
+            *waits = Some(Slab::new());
         }
         drop(waits);
     }

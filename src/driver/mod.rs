@@ -98,8 +98,8 @@ pub(crate) struct Driver {
     clock: Arc<Clock>,
     /// Notifies a task of the runtime that makes a turn, where there is one.
     alarm_task: Arc<Notify>,
-    /// Wakers for the end, with nothing armed. The driver takes them when it closes.
-    waits: Mutex<Slab<Waker>>,
+    /// Wakers for the end, with nothing armed. The driver takes them away when it closes.
+    waits: Mutex<Option<Slab<Waker>>>,
     wake_ups: AtomicU64,
     reporter: Reporter,
 }
@@ -112,7 +112,7 @@ impl Driver {
             shards: OnceLock::new(),
             clock,
             alarm_task: Arc::default(),
-            waits: Mutex::default(),
+            waits: Mutex::new(Some(Slab::new())),
             wake_ups: AtomicU64::new(0),
             reporter,
         }
@@ -370,7 +370,7 @@ impl Driver {
         for shard in self.shards() {
             self.reporter.wake_all(&mut shard.close());
         }
-        let waits = std::mem::take(&mut *lock(&self.waits));
+        let waits = lock(&self.waits).take().unwrap_or_default();
         self.reporter
             .wake_all(&mut waits.into_iter().map(|(_, waker)| waker).collect());
     }
