@@ -93,6 +93,15 @@ fn the_next_turn_is_the_due_or_the_start_of_a_crowded_slot() {
 }
 
 #[test]
+fn of_two_due_at_the_start_of_a_slot_the_older_is_first() {
+    let mut wheel = Wheel::new();
+    let older = wheel.insert(128, ());
+    assert_eq!(wheel.advance(1).count(), 0);
+    wheel.insert(128, ());
+    assert_eq!(wheel.first(), Some(older));
+}
+
+#[test]
 fn levels_are_made_on_overflow_and_dropped_once_empty() {
     let (mut wheel, mut keys) = (Wheel::new(), Vec::new());
     assert_eq!(wheel.levels(), 1);
