@@ -281,8 +281,8 @@ fn what_is_due_soon_after_a_stall_keeps_its_grace() {
         let [extended, in_time, passed] = deadlines.each_ref().map(Deadline::handle);
         stall();
         let_the_driver_turn(&timer).await;
-        let is_extended = extended.extend(MS);
-        // Both would be due some 530 ms after they were made, and too late for a grace.
+        // All would be due some 530 ms after they were made, and too late for a grace.
+        let is_extended = extended.extend(80 * MS);
         let are_reset = in_time.reset_from(made + 80 * MS) && passed.reset_from(made + 140 * MS);
         within(430 * MS, made)?;
         timer.sleep_until(made + 560 * MS).await;

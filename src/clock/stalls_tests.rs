@@ -87,6 +87,8 @@ fn a_stall_is_forgotten_when_all_that_it_moved_has_ended() {
     note(&stalls, 10, at(1_310));
     note(&stalls, 15, at(1_720));
     assert_eq!(grace_end(&stalls, 14, TIMEOUT, 1_720), Some(18));
+    note(&stalls, 17, at(2_030));
+    assert_eq!(grace_end(&stalls, 18, TIMEOUT, 2_030), Some(22), "of two");
 }
 
 #[test]
