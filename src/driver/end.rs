@@ -170,6 +170,9 @@ mod tests {
     fn a_watch_is_woken_by_the_end_and_keeps_no_waker_once_dropped() {
         let runtime = workers(1);
         let timer = Timer::builder().build_on(runtime.handle()).unwrap();
+        let driver = timer.watch().driver.clone();
+        let places = lock(&driver.waits).as_ref().map(Slab::capacity);
+        assert_eq!(places, Some(0), "its memory has gone");
         let [first, second, dropped] = [(); 3].map(|()| Arc::<Counts>::default());
         let mut watches = [(); 3].map(|()| timer.watch());
         for (watch, counts) in watches.iter_mut().zip([&second, &first, &dropped]) {
