@@ -57,12 +57,6 @@ pub(crate) trait Alarm: Send {
         now
     }
 
-    /// Once it has fired: the moment that has come, where the clock of the calling thread does not
-    /// tell.
-    fn fired_at(&self) -> Moment {
-        Moment::EPOCH
-    }
-
     /// Whether only the alarm's task can set it, and not the calling thread.
     fn needs_task(&self) -> bool {
         false

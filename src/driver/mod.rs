@@ -177,10 +177,9 @@ impl Driver {
         };
         let (mut is_set, mut is_left_to_task) = (false, false);
         while !is_set {
-            let Some(alarm) = locked.alive() else {
+            if locked.alive().is_none() {
                 break;
-            };
-            now = now.max(alarm.fired_at());
+            }
             let waited_since = locked.state.turn_set_for;
             // Expiries lowered from now on are read below.
             self.next_check.at(Tick::FIRST);

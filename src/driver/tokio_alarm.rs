@@ -155,15 +155,6 @@ impl Alarm for TokioAlarm {
             .filter(|_| self.linger.is_over(waker))
     }
 
-    fn fired_at(&self) -> Moment {
-        if !self.clock.is_read_here() && self.sleep.is_elapsed() {
-            // A sleep of a living runtime never elapses before its instant.
-            self.clock.moment(self.instant)
-        } else {
-            Moment::EPOCH
-        }
-    }
-
     /// Where this thread reads another clock, and in the context of a runtime with tokio's
     /// alternative timer.
     fn needs_task(&self) -> bool {
