@@ -486,9 +486,12 @@ mod tests {
                 let driver = driver();
                 let other = driver.clone();
                 begin(&driver, move |_| {
-                    let meanwhile = move || match fires_meanwhile {
-                        true => other.handle_alarm(),
-                        false => assert!(set_earlier(&other, Tick::FIRST).is_none()),
+                    let meanwhile = move || {
+                        assert_eq!(other.alarm.is_held_here(), is_here);
+                        match fires_meanwhile {
+                            true => other.handle_alarm(),
+                            false => assert!(set_earlier(&other, Tick::FIRST).is_none()),
+                        }
                     };
                     if is_here {
                         meanwhile();
@@ -572,6 +575,23 @@ mod tests {
         begin(&driver, |_| false);
         let missed = set_for_an_hour(&driver).unwrap();
         assert!(missed.up_to >= before && missed.up_to <= driver.clock.current_tick());
+    }
+
+    #[test]
+    fn a_tick_that_passes_before_a_turn_sets_the_alarm_is_turned_to() {
+        let driver = driver();
+        let shard = Shard::new(driver.clock.clone(), driver.clone(), 0);
+        let shards = [Arc::new(shard)];
+        let soon = Tick::new(driver.clock.current_tick().get() + 20);
+        let arm = |_| shards[0].arm(soon, Waker::noop().clone()).is_some();
+        assert!((0..200).all(arm), "more than a batch");
+        let first = Some(|_: &mut Option<Moment>| {
+            thread::sleep(Duration::from_millis(25));
+            false
+        });
+        driver.begin_with(&shards, || Calls { first, ended: None });
+        driver.handle_alarm();
+        assert_eq!(shards[0].counts().pending, 0);
     }
 
     /// No turn comes for a timer that is gone.
