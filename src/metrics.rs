@@ -286,7 +286,7 @@ mod tests {
         // Now lies after two slots of the first shard, and at the last turn of the others.
         let shards = [
             (
-                [(126, 4), (1, 1), (4, 12)],
+                [(126, 4), (1, 10), (4, 12)],
                 [(1, 1), (2, 3), (7, 2)],
                 5,
                 120,
@@ -298,11 +298,11 @@ mod tests {
             counts(vec![level(first), level(second)], overdue, elapsed)
         });
         let snapshot = Snapshot::new(129, 10 * MS, shards.into_iter());
-        let row = format!("11.C....M{}7", ".".repeat(118));
+        let row = format!("X1.C....M{}7", ".".repeat(118));
         let expected = format!(
             "\
-timers 1336, late 10, shards 3, tick 129 of 10ms
-level 0: 1325 timers in 5 of 128 slots of 10ms, at most 1000 in a slot
+timers 1345, late 10, shards 3, tick 129 of 10ms
+level 0: 1334 timers in 5 of 128 slots of 10ms, at most 1000 in a slot
   {row}
 level 1: 6 timers in 2 of 128 slots of 640ms, at most 3 in a slot
   3....2"
