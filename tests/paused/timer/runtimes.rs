@@ -24,11 +24,11 @@ fn each_runtime_has_one_timer_of_its_own() {
     for _ in 0..3 {
         // Of an hour, so that each is armed however busy the machine is.
         first.block_on(async { assert!(poll_immediate(sleep(HOUR)).await.is_none()) });
+        second.block_on(async { assert!(poll_immediate(sleep(HOUR)).await.is_none()) });
         first.block_on(async {
-            let polled = tokio::spawn(poll_immediate(sleep(HOUR)));
+            let polled = tokio::spawn(async { poll_immediate(sleep(HOUR)).await });
             assert!(polled.await.unwrap().is_none());
         });
-        second.block_on(async { assert!(poll_immediate(sleep(HOUR)).await.is_none()) });
     }
     assert_eq!((armed(&first), armed(&second)), (6, 3));
     let nested = first.block_on(async {
@@ -46,7 +46,10 @@ fn a_sleep_reset_by_a_plain_thread_goes_by_its_pollers_clock() {
     let workers = multi_thread(1);
     let made = workers.spawn(async { [sleep(MS)] });
     let [mut nap] = workers.block_on(made).unwrap();
+    nap.reset_at(Instant::now() - MS);
+    assert!(nap.is_elapsed());
     nap.reset_after(HOUR);
+    assert!(!nap.is_elapsed());
     let polled = paused().block_on(async { tokio::time::timeout(2 * HOUR, nap).await });
     assert!(polled.is_ok(), "an hour of the paused clock is over");
 }
@@ -66,7 +69,7 @@ fn a_timer_built_from_elsewhere_moves_no_paused_clock() {
             })
         });
         let handle = handle.recv().unwrap();
-        let build = move || (0..200).for_each(|_| drop(Timer::builder().build_on(&handle)));
+        let build = move || (0..2_000).for_each(|_| drop(Timer::builder().build_on(&handle)));
         match is_on_worker {
             false => build(),
             true => {
