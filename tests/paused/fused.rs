@@ -27,8 +27,7 @@ async fn a_future_is_terminated_from_a_ready_poll_until_armed_again() {
     assert!(poll_once(&mut keyed).is_pending() && poll_once(&mut armed).is_pending());
     sleep(2 * MS).await;
     assert!(nap.is_elapsed() && !deadline.handle().is_pending());
-    let all: [&dyn FusedFuture<Output = _>; 2] = [&deadline, &keyed];
-    assert!(all.iter().all(|one| !one.is_terminated()));
+    assert!(!deadline.is_terminated() && !keyed.is_terminated());
     assert!(!nap.is_terminated() && !bounded.is_terminated() && !clock.is_terminated());
     assert!(!armed.is_terminated());
 

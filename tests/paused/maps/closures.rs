@@ -57,6 +57,8 @@ fn a_call_to_its_own_map_in_a_closure_panics_in_debug_builds() {
             };
             assert!(is_refused(|| map.for_each(panics)));
             assert!(map.remove(&3), "its entry stayed");
+            let own = map.insert(4, HOUR);
+            catch(|| own.map(|_own| panic!("outside of a closure")).is_err()).unwrap_err();
             assert_eq!(map.len(), 1);
         });
     });

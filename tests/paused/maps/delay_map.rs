@@ -197,6 +197,7 @@ async fn a_close_wakes_the_stream_under_no_lock() {
     wait(&mut stream, &waker_fn(asks));
     assert_eq!(map.close(), [(1, (), HOUR)]);
     assert_eq!(told.try_recv(), Ok(true), "woken, and the map is empty");
+    assert_nothing_armed();
 }
 
 /// The waker of the stream is woken after the first of the values was made due. It removes most of

@@ -154,10 +154,10 @@ same_as_tokio! {
         use time::MissedTickBehavior::{Burst, Delay, Skip};
         let mut trace = Vec::new();
         for late in 4..=6 {
-            let mut beat = time::interval(10 * MS);
+            let mut beat = time::interval(4 * MS);
             beat.set_missed_tick_behavior([Burst, Delay, Skip][behavior as usize]);
             let start = beat.tick().await;
-            advance((10 + late) * MS).await;
+            advance((4 + late) * MS).await;
             for _ in 0..3 {
                 beat.tick().await;
                 trace.push(start.elapsed());
