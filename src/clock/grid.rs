@@ -33,8 +33,23 @@ const LINE: u64 = MILLISECOND.as_nanos() as u64;
 /// before entering that runtime: the thread may be a worker of another one.
 pub(crate) fn is_driven_here(handle: &Handle) -> bool {
     let is_current = |current: Handle| current.id() == handle.id();
-    let may_be_worker = told_worker_index().is_none_or(|index| index.is_some());
-    may_be_worker && Handle::try_current().is_ok_and(is_current)
+    let is_worker = match told_worker_index() {
+        Some(index) => index.is_some_and(|index| may_be_worker(handle, index)),
+        None => true,
+    };
+    is_worker && Handle::try_current().is_ok_and(is_current)
+}
+
+/// A worker of one runtime may have entered another one, and only unstable builds of tokio tell.
+#[cfg_attr(not(tokio_unstable), allow(unused_variables))]
+fn may_be_worker(handle: &Handle, index: usize) -> bool {
+    #[cfg(tokio_unstable)]
+    {
+        let (metrics, here) = (handle.metrics(), std::thread::current().id());
+        index < metrics.num_workers() && metrics.worker_thread_id(index) == Some(here)
+    }
+    #[cfg(not(tokio_unstable))]
+    true
 }
 
 /// The instant from which ticks are counted, no later than now. The caller is in the runtime's

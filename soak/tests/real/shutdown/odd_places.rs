@@ -55,11 +55,13 @@ fn a_runtime_run_in_anothers_context_ends_no_timer() {
         let before = panics_seen_here().len();
         runs.block_on(async {
             let _context = entered.enter();
-            for after in [HOUR, MS] {
-                let mut sleep = timer.sleep(after);
-                let _ = poll_once(&mut sleep);
-                if after == MS {
-                    sleep.await;
+            for timer in [&timer, &Timer::builder().build().unwrap()] {
+                for after in [HOUR, MS] {
+                    let mut sleep = timer.sleep(after);
+                    let _ = poll_once(&mut sleep);
+                    if after == MS {
+                        sleep.await;
+                    }
                 }
             }
         });
