@@ -50,8 +50,8 @@ const LAST_TICK: u64 = (1 << 62) / 1_000_000;
 /// - The stream ends when the queue is empty. After another insert, poll it again. Dropping a
 ///   future of the next item loses nothing.
 /// - The task that polled last is woken when a value is due, and when the last value is removed.
-/// - The queue can be made and filled anywhere. It finds its timer at its first pending poll, as
-///   [`sleep_until`] does, and keeps that runtime's clock until it is empty.
+/// - The queue can be made and filled anywhere. It finds its timer at its first poll with a value,
+///   as [`sleep_until`] does, and keeps that runtime's clock until it is empty.
 ///
 /// Differences from tokio-util's:
 ///
@@ -72,8 +72,8 @@ const LAST_TICK: u64 = (1 << 62) / 1_000_000;
 ///
 /// # Panics
 ///
-/// A poll that has to wait panics as that of a [`Sleep`]: outside a tokio runtime, in one without a
-/// time driver, and when the timer's runtime has shut down.
+/// A poll of a queue that holds values panics as that of a [`Sleep`]: outside a tokio runtime, in
+/// one without a time driver, and when the timer's runtime has shut down.
 ///
 /// ```
 /// # use futures::StreamExt;
@@ -357,8 +357,8 @@ fn tick_of(since: Duration) -> u64 {
 #[track_caller]
 fn no_value() -> ! {
     panic!(
-        "invalid key: its value has come out of this DelayQueue or was removed, or the key is of \
-         another queue; `try_remove` does not panic"
+        "invalid key: its value has come out of this DelayQueue or was removed; \
+         `try_remove` does not panic"
     )
 }
 
@@ -388,7 +388,8 @@ impl<T> fmt::Debug for DelayQueue<T> {
     }
 }
 
-/// Names a value of a [`DelayQueue`]. It never finds a later value, and is invalid elsewhere.
+/// Names a value of a [`DelayQueue`]. It never finds a later value of its queue. In another queue,
+/// it may find any value, as tokio-util's keys may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key(wheel::Key);
 

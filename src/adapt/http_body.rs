@@ -22,9 +22,9 @@ pin_project! {
     /// A body that fails when a frame takes too long, or the whole body does.
     ///
     /// It starts without timeouts. Set one, or both. A timeout of zero lets only frames pass that
-    /// are ready at once, and a total of zero none. [`Duration::MAX`] never times out. After an
-    /// [`Error`] the body has ended. Under hyper the peer sees a body that is cut off: a closed
-    /// connection in HTTP/1, a reset stream in HTTP/2.
+    /// are ready by the next tick, and a total of zero none. [`Duration::MAX`] never times out.
+    /// After an [`Error`] the body has ended. Under hyper the peer sees a body that is cut off: a
+    /// closed connection in HTTP/1, a reset stream in HTTP/2.
     ///
     /// It keeps no frame, so it is as cancel safe as the inner body. Dropping a wait for a frame
     /// does not end its idle time: the next wait has the time left. With a total timeout a ready

@@ -79,7 +79,8 @@ pin_project! {
     ///   takes, unlike tokio-stream's `timeout_repeating`.
     /// - **Gaps.** The first begins at the construction, each later one with an item. The end of
     ///   the stream ends the last one. A ready item wins, even over a gap that is over.
-    /// - **Zero** reports each item that is not ready at once. [`Duration::MAX`] reports none.
+    /// - **Zero** reports each item that is not ready by the next tick. [`Duration::MAX`] reports
+    ///   none.
     /// - **When the timer's runtime has shut down**, a stream that waits in another runtime yields
     ///   one [`Elapsed`] at once. After that, items pass without a timeout.
     /// - **Cancel safe.** Dropping `next()` loses no item, and the gap goes on. It is fused.

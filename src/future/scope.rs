@@ -83,8 +83,9 @@ pin_project! {
     ///
     /// A scope reads the clock at each poll that stays pending, and arms one timer. If that timer
     /// and the polling runtime go by different clocks, because one of the two was paused, the scope
-    /// and the timeouts within it count the time left when they began. Without an open scope, a
-    /// timeout pays for reading a word of its thread.
+    /// and the timeouts within it count the time left when they began. The scope also ends once the
+    /// runtime's clock has passed its deadline. Without an open scope, a timeout pays for reading a
+    /// word of its thread.
     ///
     /// Dropping the scope drops the future and takes its timer out. It panics if it is polled while
     /// pending and the runtime that drives its timer has shut down. A panic of the future passes

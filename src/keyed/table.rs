@@ -281,8 +281,8 @@ impl Reentry {
     pub(crate) fn check<T>(table: &T) {
         assert!(
             !Reentry::is_held(table),
-            "a map was called from a closure that was given to it, or from the `Eq`, `Borrow` or \
-             `Clone` of its key: these run under a lock of the map, and the call would wait for ever"
+            "a map was called from a closure that was given to it, or from the `Eq` or `Borrow` of \
+             its key: these run under a lock of the map, and the call would wait for ever"
         );
     }
 }

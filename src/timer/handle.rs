@@ -89,8 +89,8 @@ impl Timer {
     /// A paused tokio clock does not see this timer and runs on to the next of its own timers, so
     /// `tokio::time::timeout` around one of its sleeps may elapse at once. Instants of this timer
     /// are the system's: take them from [`now`](Timer::now). Only the `deadline` of a
-    /// [`scope`](Timer::scope) is an instant of the clock where the scope is polled; the time left
-    /// then passes in the system's time.
+    /// [`scope`](Timer::scope) is an instant of the clock where the scope is polled. The time left
+    /// then passes in the system's time, unless that clock passes the deadline first.
     #[track_caller]
     pub fn global() -> Timer {
         local::global_timer().clone()

@@ -31,7 +31,8 @@ pin_project! {
     /// - **Nothing hangs.** Each operation that has to wait fails when the deadline expires, in
     ///   both halves of [`tokio::io::split`], even in two tasks.
     /// - **A stall does not count**: a process that resumes first reads the bytes that arrived.
-    /// - **Zero** lets only operations pass that do not wait. [`Duration::MAX`] never times out.
+    /// - **Zero** lets only operations pass that wait for less than a tick. [`Duration::MAX`] never
+    ///   times out.
     ///
     /// # Where to put it
     ///

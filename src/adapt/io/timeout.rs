@@ -27,7 +27,8 @@ pin_project! {
     /// operation begins when it first has to wait. A connection that is neither read nor written
     /// never times out: see [`IdleTimeout`](super::IdleTimeout).
     ///
-    /// - **Zero** lets only operations pass that do not wait. [`Duration::MAX`] never times out.
+    /// - **Zero** lets only operations pass that wait for less than a tick. [`Duration::MAX`] never
+    ///   times out.
     /// - **Each operation has the whole time**, even after one that timed out.
     /// - **A flush and a shutdown are writes**, and time out like one.
     /// - **Dropping a read or a write that waits** does not end its time. The next operation of

@@ -113,10 +113,9 @@ impl<S, B: Clone, A: Clone> Layer<S> for TimeoutLayer<B, A> {
 
 /// A service whose calls are bounded in time: [`TimeoutLayer`].
 ///
-/// A ready answer wins over a deadline that has passed, so a call with a timeout of zero is polled
-/// once. A call that took too long is dropped. Waiting for the service to be ready is not bounded,
-/// unless the timeout is around a buffer. Nothing is allocated, and only a call that waits arms a
-/// timer.
+/// A ready answer wins over a deadline that has passed. A timeout of zero ends at the next tick. A
+/// call that took too long is dropped. Waiting for the service to be ready is not bounded, unless
+/// the timeout is around a buffer. Nothing is allocated, and only a call that waits arms a timer.
 ///
 /// # Errors
 ///
