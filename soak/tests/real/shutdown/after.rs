@@ -43,6 +43,9 @@ fn timers_made_on_a_runtime_that_is_gone_say_so_at_once() {
     let after = Timer::builder().build_on(&handle).unwrap();
     let _context = handle.enter();
     for timer in [before, after, Timer::current()] {
+        let (map, mut expired) = DelayMap::<u8, ()>::new(&timer);
+        assert!(poll_once(&mut pin!(expired.recv())) == Poll::Ready(None)); // Nothing was armed.
+        assert!(map.insert(1, (), MS).is_err());
         let mut deadline = timer.deadline(HOUR);
         let handle = deadline.handle();
         assert!(!handle.reset() && !handle.reset_after(MS) && !handle.set_timeout(MS));
@@ -50,9 +53,6 @@ fn timers_made_on_a_runtime_that_is_gone_say_so_at_once() {
             |result: Result<(), Cancelled>| result.is_err_and(|error| error.is_shutdown());
         assert!(poll_once(&mut deadline).map(is_told) == Poll::Ready(true));
         assert!(poll_once(&mut timer.sleep(Duration::ZERO)).is_ready());
-        let (map, mut expired) = DelayMap::<u8, ()>::new(&timer);
-        assert!(poll_once(&mut pin!(expired.recv())) == Poll::Ready(None));
-        assert!(map.insert(1, (), MS).is_err());
         assert!(timer.metrics().pending == 0 && timer.snapshot().pending() == 0);
     }
 }
