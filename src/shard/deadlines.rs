@@ -135,10 +135,14 @@ impl DeadlineRef<'_> {
     fn rearm(self, set: impl FnOnce(LockedWord<'_>)) {
         let DeadlineRef { shard, word } = self;
         let mut locked = shard.lock();
-        // After the end the deadline never becomes pending, not even for a moment.
-        if !shard.clock.has_ended() {
-            set(locked.word(word));
+        // After the end the deadline never becomes pending, not even for a moment, and no due from
+        // before it counts.
+        if shard.clock.has_ended() {
+            locked.word(word).end(Cancelled::SHUTDOWN);
+            locked.unlink_word(word);
+            return locked.unlock_and_wake();
         }
+        set(locked.word(word));
         let due = locked.word(word).due();
         // A pending word has a timer. A settled one has none.
         if !due.is_some_and(|due| locked.relink_word(word, due)) {

@@ -67,6 +67,18 @@ fn a_thread_that_waits_while_a_shard_is_closed_arms_nothing() {
     assert_eq!(shard.counts().pending, 0);
 }
 
+/// It had passed, and is not to be told that it expires right after its restart.
+#[test]
+fn a_restart_after_the_end_finds_no_expiry_before_it() {
+    let shard = Arc::new(shard());
+    let word = shard.arm_deadline(Moment::before_epoch(MS), MS, MapTag::default());
+    let (shard, word) = (&shard, &word);
+    shard.clock().end(at(0));
+    DeadlineRef { shard, word }.restart();
+    assert_eq!(word.outcome(), Poll::Ready(Err(Cancelled::SHUTDOWN)));
+    assert_eq!(shard.counts().pending, 0);
+}
+
 /// The driver was to come at 300 ms, and comes at 500.
 #[test]
 fn a_spared_deadline_is_late_from_the_end_of_its_grace_on() {
