@@ -15,7 +15,7 @@ use tickwheel::error::Elapsed;
 use tickwheel::tower::{
     BoxError, GrpcTimeout, GrpcTimeoutLayer, Timeout, TimeoutLayer, grpc_timeout,
 };
-use tickwheel::{Duration, Instant, remaining, scope, sleep};
+use tickwheel::{Duration, Instant, Timer, remaining, scope, sleep};
 use tokio_test::{assert_pending, assert_ready, task};
 use tower::limit::GlobalConcurrencyLimitLayer;
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
@@ -135,11 +135,14 @@ async fn the_services_own_errors_pass_through() {
 
 #[tokio::test(start_paused = true)]
 async fn a_mapped_timeout_is_the_services_own_answer_or_error() {
-    let answer = TimeoutLayer::new(SECOND).on_elapsed(|_| Ok(7));
+    let timer = Timer::builder().build().unwrap();
+    let answer = TimeoutLayer::new(SECOND).with_timer(timer.clone());
+    let answer = answer.on_elapsed(|_| Ok(7));
     let answer = answer.layer(service_fn(seconds));
     for (asked, answered) in [(9, 7), (0, 0)] {
         assert_eq!(answer.clone().oneshot(asked).await.unwrap(), answered);
     }
+    assert_eq!(timer.metrics().armed, 1, "of the given one");
     let error = TimeoutLayer::per_request(|_: &u32| Some(SECOND))
         .on_elapsed(|elapsed| Err(io::Error::from(elapsed)));
     let mut service = error.layer(service_fn(seconds));
