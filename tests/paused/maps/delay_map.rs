@@ -109,6 +109,23 @@ fn a_stream_that_has_ended_leaves_nothing_armed() {
     });
 }
 
+/// On a clock that is never paused, where a call tells the stream of its own item alone.
+#[test]
+fn a_value_made_due_comes_out_of_a_stream_that_waits() {
+    type Expire = fn(&DelayMap<u32, ()>) -> bool;
+    const EXPIRES: [Expire; 2] = [|map| map.expire(&1), |map| map.expire_all() == 1];
+    multi_thread(1).block_on(async {
+        for expire in EXPIRES {
+            let (map, expired) = DelayMap::new(&Timer::current());
+            map.insert(1, (), HOUR).unwrap();
+            let mut waiting = task::spawn(expired);
+            assert_pending!(waiting.poll_next());
+            assert!(expire(&map) && waiting.is_woken());
+            assert!(assert_ready!(waiting.poll_next()).is_some());
+        }
+    });
+}
+
 #[tokio::test(start_paused = true)]
 async fn many_idle_streams_do_not_make_the_paused_clock_run() {
     let timer = Timer::builder().shards(1).build().unwrap();
