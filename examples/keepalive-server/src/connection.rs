@@ -68,6 +68,8 @@ pub(crate) async fn serve(
     client: SocketAddr,
     site: Arc<Site>,
 ) -> Result<Ended, JoinError> {
+    // Before the deadline begins.
+    let opened_at = Instant::now();
     match site.way {
         Way::Deadline => {
             let deadline = site.deadlines.insert(client, site.timeout);
@@ -75,7 +77,7 @@ pub(crate) async fn serve(
             // Taken once: a reset through it needs no look-up.
             let handle = deadline.handle();
             let expired = async { deadline.await.is_ok() };
-            serve_by_deadline(stream, site, expired, move || handle.reset()).await
+            serve_by_deadline(stream, site, opened_at, expired, move || handle.reset()).await
         }
         Way::LastSeen => {
             let last_seen = LastSeen::new(site.timeout);
@@ -84,7 +86,7 @@ pub(crate) async fn serve(
                 last_seen.expired().await;
                 true
             };
-            serve_by_deadline(stream, site, expired, move || seen.reset()).await
+            serve_by_deadline(stream, site, opened_at, expired, move || seen.reset()).await
         }
         Way::IdleTimeout => {
             let stream = IdleTimeout::new(stream, site.timeout);
@@ -152,10 +154,10 @@ async fn serve_by_reads(mut stream: impl AsyncRead + AsyncWrite + Unpin, site: &
 async fn serve_by_deadline(
     mut stream: TcpStream,
     site: Arc<Site>,
+    opened_at: Instant,
     expired: impl Future<Output = bool>,
     reset: impl Fn() -> bool + Send + 'static,
 ) -> Result<Ended, JoinError> {
-    let opened_at = Instant::now();
     if stream.write_all(&[GREETING]).await.is_err() {
         return Ok(Ended::Failed);
     }
