@@ -67,8 +67,6 @@ mod tests;
 mod turn;
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::iter::FusedIterator;
 use std::num::NonZeroU64;
 
 pub(crate) use debug::SlotCounts;
@@ -161,9 +159,10 @@ impl<T> Wheel<T> {
     /// assert_eq!(wheel.advance(9).next(), Some((1, ())));
     /// assert_eq!(wheel.advance(9).map(|(due, ())| due).collect::<Vec<_>>(), [2, 3]);
     /// ```
-    pub fn advance(&mut self, now: u64) -> Advance<'_, T> {
+    #[must_use = "due timers stay in the wheel until the iterator takes them out"]
+    pub fn advance(&mut self, now: u64) -> impl Iterator<Item = (u64, T)> {
         self.now = self.now.max(now);
-        Advance(self)
+        std::iter::from_fn(|| self.pop_due(self.now).map(|(_, due, value)| (due, value)))
     }
 
     /// Moves the wheel to tick `now`, and removes the first timer that is due by then. Returns its
@@ -332,21 +331,6 @@ impl<T> Extend<(u64, T)> for Wheel<T> {
     }
 }
 
-/// A wheel at tick 0, with a timer for each due and value.
-///
-/// ```
-/// # use tickwheel::wheel::Wheel;
-/// let mut wheel: Wheel<_> = [(20, "late"), (10, "early")].into_iter().collect();
-/// assert_eq!(wheel.next_turn(), Some(10));
-/// ```
-impl<T> FromIterator<(u64, T)> for Wheel<T> {
-    fn from_iter<I: IntoIterator<Item = (u64, T)>>(timers: I) -> Self {
-        let mut wheel = Wheel::new();
-        wheel.extend(timers);
-        wheel
-    }
-}
-
 impl<T> Wheel<T> {
     /// The value of a timer, or `None` if it has fired or was removed. O(1).
     ///
@@ -429,103 +413,17 @@ impl<T> Wheel<T> {
     /// assert_eq!(later.map(|(_, _, value)| *value).collect::<Vec<_>>(), ["keepalive"]);
     /// assert!(wheel.iter().any(|(key, ..)| key == request));
     /// ```
-    pub fn iter(&self) -> Iter<'_, T> {
-        Iter {
-            nodes: &self.nodes,
-            next: 0,
-            left: self.len(),
-        }
+    pub fn iter(&self) -> impl Iterator<Item = (Key, u64, &T)> {
+        let mut next = 0;
+        std::iter::from_fn(move || {
+            let index = self.nodes.next_index(next)?;
+            next = index + 1;
+            let node = &self.nodes[index];
+            Some((Key::new(index, node.sequence), node.due, &node.value))
+        })
     }
 
     pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.nodes.iter_mut().map(|node| &mut node.value)
-    }
-}
-
-/// Removes and yields due timers: [`Wheel::advance`].
-///
-/// ```
-/// use tickwheel::wheel::Wheel;
-///
-/// let mut wheel: Wheel<_> = [(1, "one"), (2, "two"), (9, "nine")].into_iter().collect();
-/// for (due, name) in wheel.advance(5) {
-///     println!("{name} was due at {due}");
-/// }
-/// assert_eq!(wheel.len(), 1);
-/// ```
-#[derive(Debug)]
-#[must_use = "due timers stay in the wheel until the iterator takes them out"]
-pub struct Advance<'a, T>(&'a mut Wheel<T>);
-
-impl<T> Iterator for Advance<'_, T> {
-    type Item = (u64, T);
-
-    fn next(&mut self) -> Option<(u64, T)> {
-        let (_, due, value) = self.0.pop_due(self.0.now)?;
-        Some((due, value))
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        (0, Some(self.0.len()))
-    }
-}
-
-impl<T> FusedIterator for Advance<'_, T> {}
-
-/// Shows every timer: [`Wheel::iter`].
-///
-/// ```
-/// use tickwheel::wheel::Wheel;
-///
-/// let wheel: Wheel<_> = [(1, "one"), (9, "nine")].into_iter().collect();
-/// for (_key, due, name) in &wheel {
-///     println!("{name} is due at {due}");
-/// }
-/// assert_eq!(wheel.iter().len(), 2);
-/// ```
-pub struct Iter<'a, T> {
-    nodes: &'a Segments<Node<T>>,
-    next: u32,
-    left: usize,
-}
-
-impl<'a, T> Iterator for Iter<'a, T> {
-    type Item = (Key, u64, &'a T);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.left = self.left.checked_sub(1)?;
-        let index = self.nodes.next_index(self.next)?;
-        self.next = index + 1;
-        let node = &self.nodes[index];
-        Some((Key::new(index, node.sequence), node.due, &node.value))
-    }
-
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        (self.left, Some(self.left))
-    }
-}
-
-impl<T> ExactSizeIterator for Iter<'_, T> {}
-
-impl<T> FusedIterator for Iter<'_, T> {}
-
-impl<T> Clone for Iter<'_, T> {
-    fn clone(&self) -> Self {
-        Iter { ..*self }
-    }
-}
-
-impl<T> fmt::Debug for Iter<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Iter").field("left", &self.len()).finish()
-    }
-}
-
-impl<'a, T> IntoIterator for &'a Wheel<T> {
-    type Item = (Key, u64, &'a T);
-    type IntoIter = Iter<'a, T>;
-
-    fn into_iter(self) -> Iter<'a, T> {
-        self.iter()
     }
 }

@@ -206,7 +206,8 @@ fn a_late_turn_touches_no_more_than_its_budget() {
 
 #[test]
 fn a_crowd_that_a_turn_has_seen_brings_no_later_timer_forward() {
-    let mut wheel: Wheel<_> = [(300, ()); FEW + 1].into_iter().collect();
+    let mut wheel = Wheel::new();
+    wheel.extend([(300, ()); FEW + 1]);
     assert!(wheel.turn_for(1_000) < 300);
     assert_eq!(wheel.advance(1).count(), 0);
     assert_eq!(wheel.turn_for(1_000), 1_000);

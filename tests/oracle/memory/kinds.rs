@@ -32,7 +32,8 @@ fn poll(sleep: &mut Sleep) {
 pub(crate) fn wheels_of_large_values() {
     fn takes<const SIZE: usize>(count: usize) {
         let before = used();
-        let wheel: Wheel<_> = (0..count as u64).map(|due| (due, [0_u8; SIZE])).collect();
+        let mut wheel = Wheel::new();
+        wheel.extend((0..count as u64).map(|due| (due, [0_u8; SIZE])));
         let (grown, values) = (grown_since(before), count * SIZE);
         assert!(grown > values);
         let segment = (8 * SIZE).max(32 << 10);
@@ -42,7 +43,8 @@ pub(crate) fn wheels_of_large_values() {
         assert!(grown_since(before) < 100);
     }
     let before = used();
-    let wheel: Wheel<u64> = [(1, 1)].into_iter().collect();
+    let mut wheel = Wheel::new();
+    wheel.insert(1, 1_u64);
     let one = grown_since(before);
     assert!(one < 8_000, "{one} bytes for one timer");
     drop(wheel);
