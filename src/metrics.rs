@@ -12,7 +12,6 @@ use std::time::Duration;
 use crate::clock::Clock;
 use crate::driver::Driver;
 use crate::shard::Counts;
-use crate::shard::lateness::FiredCounts;
 use crate::wheel::{DIGIT_BITS, SlotCounts};
 
 /// Counts of a timer's work, past and present: [`Timer::metrics`](crate::Timer::metrics).
@@ -70,7 +69,6 @@ impl Metrics {
         clock: &Clock,
     ) -> Metrics {
         let stalls = clock.stalls();
-        let mut fired = FiredCounts::default();
         let reporter = driver.reporter();
         let mut metrics = Metrics {
             name: reporter.name().cloned(),
@@ -85,14 +83,20 @@ impl Metrics {
             metrics.shards += 1;
             metrics.pending += counts.pending;
             metrics.armed += counts.armed;
-            fired.add(&counts.fired);
             metrics.spared += counts.spared;
             metrics.rescheduled += counts.rescheduled;
-            metrics.disarmed += counts.armed - counts.fired.total() - counts.pending as u64;
+            let mut fired = 0;
+            for (limit, count) in counts.fired.by_lateness.into_iter().enumerate() {
+                fired += count;
+                if let Some(within) = metrics.fired_within.get_mut(limit) {
+                    *within += fired;
+                }
+            }
+            metrics.fired += fired;
+            metrics.disarmed += counts.armed - fired - counts.pending as u64;
+            let late = Duration::from_nanos(counts.fired.sum);
+            metrics.fired_lateness_sum = metrics.fired_lateness_sum.saturating_add(late);
         }
-        metrics.fired = fired.total();
-        metrics.fired_within = fired.cumulative();
-        metrics.fired_lateness_sum = fired.sum();
         metrics
     }
 

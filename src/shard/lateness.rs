@@ -6,13 +6,14 @@
 use std::time::Duration;
 
 /// The limits: 1, 2, 4, .. 32,768 ms.
-pub(crate) const LIMITS: usize = 16;
+const LIMITS: usize = 16;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FiredCounts {
     /// Entry `i` counts timers that were `2^(i-1)` to `2^i` ms late, the last one all later ones.
-    by_lateness: [u64; LIMITS + 1],
-    sum: u64,
+    pub(crate) by_lateness: [u64; LIMITS + 1],
+    /// In nanoseconds.
+    pub(crate) sum: u64,
 }
 
 impl FiredCounts {
@@ -24,30 +25,6 @@ impl FiredCounts {
         let limit = u64::BITS - (begun - 1).leading_zeros();
         self.by_lateness[(limit as usize).min(LIMITS)] += 1;
         self.sum = self.sum.saturating_add(nanos);
-    }
-
-    pub(crate) fn add(&mut self, other: &FiredCounts) {
-        for (own, other) in self.by_lateness.iter_mut().zip(other.by_lateness) {
-            *own += other;
-        }
-        self.sum = self.sum.saturating_add(other.sum);
-    }
-
-    pub(crate) fn sum(&self) -> Duration {
-        Duration::from_nanos(self.sum)
-    }
-
-    pub(crate) fn total(&self) -> u64 {
-        self.by_lateness.iter().sum()
-    }
-
-    /// How many timers were at most 1, 2, 4, .. ms late.
-    pub(crate) fn cumulative(&self) -> [u64; LIMITS] {
-        let mut sum = 0;
-        std::array::from_fn(|limit| {
-            sum += self.by_lateness[limit];
-            sum
-        })
     }
 }
 
@@ -72,20 +49,8 @@ mod tests {
         ] {
             let mut counts = FiredCounts::default();
             counts.count(late);
-            let expected = std::array::from_fn(|index| u64::from(index >= limit));
-            assert_eq!(counts.cumulative(), expected, "{late:?}");
-            assert_eq!(counts.total(), 1);
+            let expected = std::array::from_fn(|index| u64::from(index == limit));
+            assert_eq!(counts.by_lateness, expected, "{late:?}");
         }
-    }
-
-    #[test]
-    fn the_counts_of_shards_add_up() {
-        let mut all = FiredCounts::default();
-        for late in [2, 600] {
-            let mut shard = FiredCounts::default();
-            shard.count(Duration::from_millis(late));
-            all.add(&shard);
-        }
-        assert_eq!((all.total(), all.sum()), (2, Duration::from_millis(602)));
     }
 }

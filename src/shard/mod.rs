@@ -27,7 +27,7 @@
 //! - The key of a timer that has fired or was disarmed finds no timer, never another one.
 
 mod deadlines;
-pub(crate) mod lateness;
+mod lateness;
 mod lock;
 mod locked;
 mod shard_tick;

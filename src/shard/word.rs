@@ -170,16 +170,6 @@ impl Word {
 
     /// The index and the sequence of its timer's key. The sequence is zero before the first timer.
     #[inline]
-    pub(crate) fn key(&self) -> (u32, u64) {
-        // Relaxed, also in `set_key`: every writer and reader holds the lock, or is the only writer
-        // (W5).
-        (
-            self.key_index.load(Ordering::Relaxed),
-            self.key_sequence.load(Ordering::Relaxed),
-        )
-    }
-
-    #[inline]
     fn timeout_nanos(&self) -> u64 {
         // Acquire: a reader of a timeout sees the changes of the word before that was set (W6). A
         // reader of a version in the word sees its timeout (W2).
@@ -282,6 +272,16 @@ impl LockedWord<'_> {
         // `defer`.
         self.state
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, next)
+    }
+
+    #[inline]
+    pub(crate) fn key(&self) -> (u32, u64) {
+        // Relaxed, also in `set_key`: every writer and reader holds the lock, or is the only writer
+        // (W5).
+        (
+            self.key_index.load(Ordering::Relaxed),
+            self.key_sequence.load(Ordering::Relaxed),
+        )
     }
 
     pub(crate) fn set_key(&self, (index, sequence): (u32, u64)) {
