@@ -4,8 +4,8 @@
 //! Invariant: `tests/loom/sync.rs` has every item of this module, under the same name.
 
 pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
-pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
-use std::sync::{LockResult, PoisonError, TryLockError};
+pub(crate) use std::sync::{Mutex, MutexGuard};
+use std::sync::{PoisonError, TryLockError};
 
 /// A number that no other living thread has, never zero.
 pub(crate) fn thread_token() -> u64 {
@@ -16,8 +16,9 @@ pub(crate) fn thread_token() -> u64 {
     PLACE.with(|place| std::ptr::from_ref(place).addr() as u64)
 }
 
+/// Ignores poison, because no panic leaves the guarded data of this crate half changed.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    unpoisoned(mutex.lock())
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// `None` if a thread holds the lock.
@@ -27,10 +28,4 @@ pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
         Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
         Err(TryLockError::WouldBlock) => None,
     }
-}
-
-/// Ignores poison, because no panic leaves the guarded data of this crate half changed.
-#[inline]
-pub(crate) fn unpoisoned<G>(guard: LockResult<G>) -> G {
-    guard.unwrap_or_else(PoisonError::into_inner)
 }

@@ -130,13 +130,7 @@ impl Driver {
         shards: &[Arc<Shard>],
         name: &str,
     ) -> io::Result<()> {
-        let (clock, driver) = (self.clock.clone(), self.clone());
-        let left = move |tick| {
-            let begins = clock.start_of(tick).into_std();
-            begins.saturating_duration_since(std::time::Instant::now())
-        };
-        // The thread keeps the driver, so neither ever ends.
-        let alarm = ThreadAlarm::start(name, left, move || driver.handle_alarm())?;
+        let alarm = ThreadAlarm::start(name, self.clone())?;
         self.begin_with(shards, || alarm);
         Ok(())
     }

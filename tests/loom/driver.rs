@@ -2,5 +2,3 @@
 
 #[path = "../../src/driver/alarm.rs"]
 pub(crate) mod alarm;
-#[path = "../../src/driver/thread_alarm.rs"]
-pub(crate) mod thread_alarm;

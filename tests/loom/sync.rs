@@ -1,7 +1,7 @@
 //! Loom's atomics and locks, in the place of the standard library's.
 
 pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, fence};
-pub(crate) use loom::sync::{Condvar, LockResult, Mutex, MutexGuard};
+pub(crate) use loom::sync::{Mutex, MutexGuard};
 
 /// Loom runs all threads of a model on one.
 pub(crate) fn thread_token() -> u64 {
@@ -15,8 +15,4 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
     mutex.try_lock().ok()
-}
-
-pub(crate) fn unpoisoned<G>(guard: LockResult<G>) -> G {
-    guard.unwrap()
 }

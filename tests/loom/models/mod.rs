@@ -5,7 +5,6 @@ mod alarm;
 mod earliest;
 mod stalls;
 mod stream_waker;
-mod thread_alarm;
 mod turned_to;
 mod waiters;
 mod word;
