@@ -16,15 +16,15 @@
 //! An armed timer is woken when its shard is closed. A wait without a timer, for the tick that
 //! never comes, takes a [`Watch`]. No wheel holds it, so it does not count as pending.
 //!
-//! Invariant: a wait that is registered when the driver closes is woken. The driver takes the list
-//! away, under its lock, once the clock has ended. So a later wait finds no list, and is ready.
+//! Invariant: a wait that is registered when the driver closes is woken. The driver empties the
+//! list, under its lock, once the clock has ended. So a later wait finds that end, and is ready.
 
 use std::future::pending;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use slab::Slab;
 
@@ -32,7 +32,7 @@ use super::Driver;
 use crate::runtime::{Handle, RuntimeFlavor};
 use crate::sync::lock;
 
-const A_WHILE: Duration = Duration::from_millis(300);
+pub(super) const A_WHILE: Duration = Duration::from_millis(300);
 
 /// Only builds with this flag have the alternative timer.
 pub(super) fn may_be_alternative(runtime: &Handle) -> bool {
@@ -45,10 +45,8 @@ pub(crate) fn on_a_plain_thread<R: Send>(runtime: &Handle, build: impl FnOnce() 
     if !may_be_alternative(runtime) {
         return build();
     }
-    match thread::scope(|scope| scope.spawn(build).join()) {
-        Ok(built) => built,
-        Err(panic) => resume_unwind(panic),
-    }
+    let built = thread::scope(|scope| scope.spawn(build).join());
+    built.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
 /// Whether a timer can be built on a runtime.
@@ -77,32 +75,14 @@ impl Life {
     }
 }
 
-pub(super) enum Linger {
-    Not,
-    /// The time driver has not ended yet.
-    Later,
-    Until(Instant),
-}
-
-impl Linger {
-    /// Whether it is over, or wakes `waker` later. Call this once the time driver has ended.
-    pub(super) fn is_over(&mut self, waker: &Waker) -> bool {
-        match self {
-            Linger::Not => true,
-            Linger::Until(end) => *end <= Instant::now(),
-            Linger::Later => {
-                *self = Linger::Until(Instant::now() + A_WHILE);
-                let waker = waker.clone();
-                let wait = move || {
-                    thread::sleep(A_WHILE);
-                    waker.wake();
-                };
-                let thread = thread::Builder::new().name("tickwheel-end".to_owned());
-                // Without a thread it is over at once.
-                thread.spawn(wait).is_err()
-            }
-        }
-    }
+/// Wakes `waker` in [`A_WHILE`]. `false` if there is no thread for that.
+pub(super) fn wake_later(waker: Waker) -> bool {
+    let wait = move || {
+        thread::sleep(A_WHILE);
+        waker.wake();
+    };
+    let thread = thread::Builder::new().name("tickwheel-end".to_owned());
+    thread.spawn(wait).is_ok()
 }
 
 /// A place in the driver's list of waits, vacated on drop.
@@ -113,12 +93,9 @@ pub(crate) struct Watch {
 
 impl Watch {
     pub(crate) fn new(driver: &Arc<Driver>) -> Watch {
-        let mut waits = lock(&driver.waits);
         Watch {
             driver: driver.clone(),
-            key: waits
-                .as_mut()
-                .map_or(0, |waits| waits.insert(Waker::noop().clone())),
+            key: lock(&driver.waits).insert(Waker::noop().clone()),
         }
     }
 
@@ -127,22 +104,20 @@ impl Watch {
         // The former one is dropped after the lock.
         let mut waker = waker.clone();
         let mut waits = lock(&self.driver.waits);
-        match waits.as_mut().and_then(|waits| waits.get_mut(self.key)) {
-            Some(registered) => {
-                std::mem::swap(registered, &mut waker);
-                Poll::Pending
-            }
-            None => Poll::Ready(()),
+        if self.driver.clock.has_ended() {
+            return Poll::Ready(());
         }
+        std::mem::swap(&mut waits[self.key], &mut waker);
+        Poll::Pending
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
         let mut waits = lock(&self.driver.waits);
-        let _waker = waits.as_mut().and_then(|waits| waits.try_remove(self.key));
-        if waits.as_ref().is_some_and(Slab::is_empty) {
-            *waits = Some(Slab::new());
+        let _waker = waits.try_remove(self.key);
+        if waits.is_empty() {
+            *waits = Slab::new();
         }
         drop(waits);
     }
@@ -171,8 +146,7 @@ mod tests {
         let runtime = workers(1);
         let timer = Timer::builder().build_on(runtime.handle()).unwrap();
         let driver = timer.watch().driver.clone();
-        let places = lock(&driver.waits).as_ref().map(Slab::capacity);
-        assert_eq!(places, Some(0), "its memory has gone");
+        assert_eq!(lock(&driver.waits).capacity(), 0, "its memory has gone");
         let [first, second, dropped] = [(); 3].map(|()| Arc::<Counts>::default());
         let mut watches = [(); 3].map(|()| timer.watch());
         for (watch, counts) in watches.iter_mut().zip([&second, &first, &dropped]) {

@@ -99,7 +99,7 @@ pub(crate) struct Driver {
     /// Notifies a task of the runtime that makes a turn, where there is one.
     alarm_task: Arc<Notify>,
     /// Wakers for the end, with nothing armed. The driver takes them away when it closes.
-    waits: Mutex<Option<Slab<Waker>>>,
+    waits: Mutex<Slab<Waker>>,
     wake_ups: AtomicU64,
     reporter: Reporter,
 }
@@ -112,7 +112,7 @@ impl Driver {
             shards: OnceLock::new(),
             clock,
             alarm_task: Arc::default(),
-            waits: Mutex::new(Some(Slab::new())),
+            waits: Mutex::default(),
             wake_ups: AtomicU64::new(0),
             reporter,
         }
@@ -363,7 +363,7 @@ impl Driver {
         for shard in self.shards() {
             self.reporter.wake_all(&mut shard.close());
         }
-        let waits = lock(&self.waits).take().unwrap_or_default();
+        let waits = std::mem::take(&mut *lock(&self.waits));
         self.reporter
             .wake_all(&mut waits.into_iter().map(|(_, waker)| waker).collect());
     }

@@ -22,7 +22,7 @@
 //! Every thread that takes the alarm's lock checks first, a turn included.
 //!
 //! ```text
-//!   alive --(the alarm or the end sleep has elapsed ahead of its time, ---> time driver ended --(`Linger`)--> ended
+//!   alive --(the alarm or the end sleep has elapsed ahead of its time, ---> time driver ended --(`end`)--> ended
 //!            or a reset or a poll has panicked)                             nothing of tokio's is touched any more
 //! ```
 //!
@@ -84,7 +84,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::Driver;
 use super::alarm::Alarm;
-use super::end::{Life, Linger, may_be_alternative};
+use super::end::{A_WHILE, Life, may_be_alternative, wake_later};
 use crate::clock::Clock;
 use crate::clock::tick::{Moment, Tick};
 use crate::runtime::coop::unconstrained;
@@ -100,7 +100,8 @@ pub(super) struct TokioAlarm {
     alarm_waker: Arc<AlarmWaker>,
     waker: Waker,
     time_driver_ended: Option<Moment>,
-    linger: Linger,
+    /// How much longer than the time driver the timer lives.
+    linger: Duration,
     /// The runtime, if that has tokio's alternative timer.
     alternative: Option<Id>,
 }
@@ -114,7 +115,6 @@ impl TokioAlarm {
             was_woken_here: AtomicBool::new(false),
             are_tasks_dropped: AtomicBool::new(false),
         });
-        let clock = driver.clock.clone();
         let now = Instant::now();
         let mut alarm = TokioAlarm {
             // Neither is among tokio's timers before it is set.
@@ -124,22 +124,29 @@ impl TokioAlarm {
             instant: now,
             waker: Waker::from(alarm_waker.clone()),
             alarm_waker: alarm_waker.clone(),
-            time_driver_ended: (life != Life::Alive).then(|| clock.now()),
-            linger: Linger::Not,
+            time_driver_ended: None,
+            linger: Duration::ZERO,
             alternative: None,
-            clock,
+            clock: driver.clock.clone(),
         };
-        if life == Life::Ends {
-            alarm.linger = Linger::Later;
-        } else if alarm.clock.is_pausable() {
-            spawn_task(driver, runtime, alarm_waker);
-        } else if life == Life::Alive {
-            alarm.watch_end();
-            if may_be_alternative(runtime) && !alarm.fires_within_reset() {
-                alarm.linger = Linger::Later;
-                alarm.alternative = Some(runtime.id());
-                spawn_task(driver, runtime, alarm_waker);
+        match life {
+            Life::Alive => {
+                if may_be_alternative(runtime) && !alarm.fires_within_reset() {
+                    alarm.linger = A_WHILE;
+                    alarm.alternative = Some(runtime.id());
+                }
+                if alarm.clock.is_pausable() || alarm.alternative.is_some() {
+                    spawn_task(driver, runtime, alarm_waker);
+                }
+                if !alarm.clock.is_pausable() {
+                    alarm.watch_end();
+                }
             }
+            Life::Ends => {
+                alarm.linger = A_WHILE;
+                alarm.note_end();
+            }
+            Life::Ended => alarm.note_end(),
         }
         alarm
     }
@@ -150,9 +157,8 @@ impl Alarm for TokioAlarm {
         if self.time_driver_ended.is_none() {
             self.look_for_end();
         }
-        let waker = &self.waker;
-        self.time_driver_ended
-            .filter(|_| self.linger.is_over(waker))
+        let is_over = |&end: &Moment| self.clock.now().since(end) >= self.linger;
+        self.time_driver_ended.filter(is_over)
     }
 
     /// Where this thread reads another clock, and in the context of a runtime with tokio's
@@ -205,7 +211,12 @@ impl TokioAlarm {
     }
 
     fn note_end(&mut self) {
-        self.time_driver_ended.get_or_insert(self.clock.now());
+        if self.time_driver_ended.is_none() {
+            self.time_driver_ended = Some(self.clock.now());
+            if !self.linger.is_zero() && !wake_later(self.waker.clone()) {
+                self.linger = Duration::ZERO;
+            }
+        }
     }
 
     /// Sets the end sleep.
