@@ -7,15 +7,6 @@ pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering, f
 pub(crate) use std::sync::{Mutex, MutexGuard};
 use std::sync::{PoisonError, TryLockError};
 
-/// A number that no other living thread has, never zero.
-pub(crate) fn thread_token() -> u64 {
-    std::thread_local! {
-        /// It needs no drop, so it keeps its place while the thread runs.
-        static PLACE: u8 = const { 0 };
-    }
-    PLACE.with(|place| std::ptr::from_ref(place).addr() as u64)
-}
-
 /// Ignores poison, because no panic leaves the guarded data of this crate half changed.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

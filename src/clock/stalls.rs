@@ -30,7 +30,8 @@
 //! `waits_since` is the tick since which due timers have waited for the driver: the tick of the
 //! alarm while nothing is late, and in a turn the tick of the last progress. It never lies before
 //! the moment at which it is written: a timer linked in the past has not waited, and one that
-//! passed during the driver's own work was late before any stall.
+//! passed during the driver's own work was late before any stall. For the same reason the
+//! lateness of a timer counts from the tick that its turn finds here, at the earliest.
 //!
 //! Orders that could go wrong, and why they do not:
 //!

@@ -2,7 +2,7 @@
 //!
 //! A thread that arms something earlier takes the lock, compares, and sets the alarm. A turn takes
 //! the lock twice: when it begins, and when it reads the next expiries and sets the alarm again,
-//! but not in between.
+//! but not in between. Meanwhile the turn has the alarm, and the lock guards none.
 //!
 //! No thread waits for a thread that sets the alarm. If the lock is taken, a request is noted, also
 //! that of an alarm that has fired. The holder reads the next expiries once more after it has
@@ -21,9 +21,8 @@
 //!   set the alarm, under the same hold of the lock.
 //! - *A thread arms something while a turn is made.* It leaves the alarm alone, because the turn
 //!   reads the next expiries before it ends (see `clock::next_check`).
-//! - *tokio wakes the alarm's waker on the thread that sets the alarm.* A reset to the past does,
-//!   and a poll may. The waker recognises that thread, which holds the lock, and does not lock
-//!   again. A flag for all threads would swallow the firing of another one.
+//! - *The alarm fires on the thread that sets it*, within a call of tokio's. That firing notes a
+//!   request too.
 //! - *Foreign code runs on the thread that sets the alarm*: a panic hook as the runtime ends, or a
 //!   subscriber of tokio's own tracing. It may arm something on this timer, or wait for a thread
 //!   that does. Neither waits for the lock.
@@ -41,9 +40,7 @@
 use std::task::Waker;
 
 use crate::clock::tick::{Moment, Tick};
-use crate::sync::{
-    AtomicBool, AtomicU64, Mutex, MutexGuard, Ordering, fence, lock, thread_token, try_lock,
-};
+use crate::sync::{AtomicBool, Mutex, MutexGuard, Ordering, fence, lock, try_lock};
 
 /// Fires when the next turn is due.
 pub(crate) trait Alarm: Send {
@@ -68,98 +65,43 @@ pub(crate) trait Alarm: Send {
     }
 }
 
+#[derive(Default)]
 pub(crate) struct AlarmLock {
-    state: Mutex<AlarmState>,
-    /// The token of the thread that holds the lock, or zero.
-    holder: AtomicU64,
+    /// `None` before the driver begins, while a turn is made, and once the timer has ended.
+    state: Mutex<Option<AlarmState>>,
     is_asked: AtomicBool,
 }
 
+pub(crate) type LockedAlarm<'a> = MutexGuard<'a, Option<AlarmState>>;
+
+/// What a turn takes along.
 pub(crate) struct AlarmState {
-    /// `None` before the driver begins, and once it has ended.
-    pub(crate) alarm: Option<Box<dyn Alarm>>,
-    /// The tick for which the next turn was set. A timer due before it was linked later.
-    pub(crate) turn_set_for: Tick,
-    /// Whether a turn is being made, which will set the alarm.
-    pub(crate) is_turning: bool,
+    pub(crate) alarm: Box<dyn Alarm>,
     /// The buffer for the wakers of a turn, empty outside of one.
-    wakers: Vec<Waker>,
+    pub(crate) wakers: Vec<Waker>,
 }
 
 impl AlarmLock {
-    pub(crate) fn new() -> AlarmLock {
-        AlarmLock {
-            state: Mutex::new(AlarmState {
-                alarm: None,
-                turn_set_for: Tick::NEVER,
-                is_turning: false,
-                wakers: Vec::new(),
-            }),
-            holder: AtomicU64::new(0),
-            is_asked: AtomicBool::new(false),
-        }
-    }
-
     /// Waits for the lock. Call this where no thread sets the alarm.
     pub(crate) fn lock(&self) -> LockedAlarm<'_> {
-        self.locked(lock(&self.state))
+        lock(&self.state)
     }
 
     /// Locks the alarm. `None` if another thread or this one holds the lock. The holder will read
     /// the next expiries once more.
     pub(crate) fn try_lock(&self) -> Option<LockedAlarm<'_>> {
-        if let Some(state) = try_lock(&self.state) {
-            return Some(self.locked(state));
+        if let Some(locked) = try_lock(&self.state) {
+            return Some(locked);
         }
         // Relaxed, here and in `is_asked_again`: the fences order it.
         self.is_asked.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        try_lock(&self.state).map(|state| self.locked(state))
-    }
-
-    fn locked<'a>(&'a self, state: MutexGuard<'a, AlarmState>) -> LockedAlarm<'a> {
-        // Relaxed: a thread compares it with its own token, and so reads its own writes.
-        self.holder.store(thread_token(), Ordering::Relaxed);
-        LockedAlarm { lock: self, state }
-    }
-
-    pub(crate) fn is_held_here(&self) -> bool {
-        self.holder.load(Ordering::Relaxed) == thread_token()
+        try_lock(&self.state)
     }
 
     /// Returns and clears whether a request was noted. Call this after the lock was released.
     pub(crate) fn is_asked_again(&self) -> bool {
         fence(Ordering::SeqCst);
         self.is_asked.load(Ordering::Relaxed) && self.is_asked.swap(false, Ordering::Relaxed)
-    }
-}
-
-/// The alarm, while its lock is held.
-pub(crate) struct LockedAlarm<'a> {
-    lock: &'a AlarmLock,
-    pub(crate) state: MutexGuard<'a, AlarmState>,
-}
-
-impl LockedAlarm<'_> {
-    /// Begins a turn, and returns a buffer for its wakers. `None` if another thread makes one.
-    pub(crate) fn begin_turn(&mut self) -> Option<Vec<Waker>> {
-        let is_first = !std::mem::replace(&mut self.state.is_turning, true);
-        is_first.then(|| std::mem::take(&mut self.state.wakers))
-    }
-
-    /// Ends a turn that has set the alarm.
-    pub(crate) fn end_turn(&mut self, wakers: Vec<Waker>) {
-        (self.state.is_turning, self.state.wakers) = (false, wakers);
-    }
-
-    pub(crate) fn alive(&mut self) -> Option<&mut dyn Alarm> {
-        let alarm = self.state.alarm.as_deref_mut()?;
-        alarm.ended().is_none().then_some(alarm)
-    }
-}
-
-impl Drop for LockedAlarm<'_> {
-    fn drop(&mut self) {
-        self.lock.holder.store(0, Ordering::Relaxed);
     }
 }

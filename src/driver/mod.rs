@@ -5,8 +5,8 @@
 //! ```text
 //! the alarm fires, in tokio's time driver or on the alarm's own thread
 //!   Driver::turn                   mod            reads the clock before any shard
-//!     LockedAlarm::begin_turn      alarm          this thread makes the turn, or leaves it to the
-//!                                                 thread that makes one
+//!     AlarmLock::try_lock          alarm          this thread takes the alarm and makes the turn,
+//!                                                 or leaves it to the thread that makes one
 //!     Stalls::turn_begins          clock          notes a stall, if the driver comes late by one
 //!     Driver::fire_due             mod            each shard, until none has more than a batch:
 //!       Shard::fire_batch          shard            locks it
@@ -55,13 +55,13 @@
 //!
 //! # When does the driver come?
 //!
-//! Three ticks answer this, for three readers. They agree while the driver is on time.
+//! Three ticks answer this. They agree while the driver is on time.
 //!
 //! | tick | for whom | how it differs |
 //! |---|---|---|
 //! | `Shard::next_expiry` | a thread that arms in that shard | one shard's; under its lock, nothing there is due before it |
 //! | `Driver::next_check` | a thread that has lowered a next expiry | `FIRST` during a turn, which reads the expiries at its end; `NEVER` while they are read |
-//! | `Stalls::waits_since` | a thread that finds a deadline passed | stays where it is while the driver is late; that is what shows a stall |
+//! | `Stalls::waits_since` | a thread that finds a deadline passed, and a turn that counts how late its timers are | stays where it is while the driver is late, which shows a stall |
 
 pub(crate) mod alarm;
 mod end;
@@ -84,7 +84,7 @@ use crate::report::Reporter;
 use crate::runtime::Handle;
 use crate::shard::{ExpiryChange, MissedTick, Shard, ShardTick, TurnRequests};
 use crate::sync::lock;
-use alarm::{Alarm, AlarmLock, LockedAlarm};
+use alarm::{Alarm, AlarmLock, AlarmState, LockedAlarm};
 pub(crate) use end::{Life, Watch, on_a_plain_thread};
 use thread_alarm::ThreadAlarm;
 use tokio_alarm::TokioAlarm;
@@ -107,7 +107,7 @@ pub(crate) struct Driver {
 impl Driver {
     pub(crate) fn new(clock: Arc<Clock>, reporter: Reporter) -> Driver {
         Driver {
-            alarm: AlarmLock::new(),
+            alarm: AlarmLock::default(),
             next_check: NextCheck::new(Tick::NEVER),
             shards: OnceLock::new(),
             clock,
@@ -139,7 +139,10 @@ impl Driver {
         let weak = shards.iter().map(Arc::downgrade).collect();
         let _ = self.shards.set(weak);
         let mut locked = self.alarm.lock();
-        locked.state.alarm = Some(Box::new(make()));
+        *locked = Some(AlarmState {
+            alarm: Box::new(make()),
+            wakers: Vec::new(),
+        });
     }
 
     #[inline]
@@ -166,15 +169,11 @@ impl Driver {
         let Some(mut locked) = self.alarm.try_lock() else {
             return;
         };
-        let Some(mut wakers) = locked.begin_turn() else {
-            return;
+        let Some(mut state) = locked.take_if(|state| state.alarm.ended().is_none()) else {
+            return self.unlock(locked);
         };
-        let (mut is_set, mut is_left_to_task) = (false, false);
-        while !is_set {
-            if locked.alive().is_none() {
-                break;
-            }
-            let waited_since = locked.state.turn_set_for;
+        let is_left_to_task = loop {
+            let waited_since = self.clock.stalls().waits_since();
             // Expiries lowered from now on are read below.
             self.next_check.at(Tick::FIRST);
             drop(locked);
@@ -182,26 +181,22 @@ impl Driver {
             // On a thread of the runtime, so that plain threads learn of a virtual clock.
             self.clock.is_virtual();
             self.reporter.driver_was_stalled(self.note_progress(now));
-            now = self.fire_due(&shards, now, waited_since, &mut wakers);
+            now = self.fire_due(&shards, now, waited_since, &mut state.wakers);
 
             locked = self.alarm.lock();
             let next = self.next_check.begin(|| earliest_expiry(&shards));
             self.clock.stalls().turn_ends(next, now);
-            locked.state.turn_set_for = next;
-            let alarm = locked.state.alarm.as_deref();
-            is_left_to_task = !is_in_task && alarm.is_some_and(|alarm| alarm.needs_task());
-            is_set = if is_left_to_task {
-                self.next_check.at(next);
-                true
-            } else {
-                self.set_for(&mut locked, next)
-            };
-            if !is_set {
-                let passed = self.clock.tick().start_of(next);
-                now = now.max(passed).max(self.clock.now_or_epoch());
+            self.next_check.at(next);
+            if !is_in_task && state.alarm.needs_task() {
+                break true;
             }
-        }
-        locked.end_turn(wakers);
+            if state.alarm.set(next) {
+                break false;
+            }
+            let passed = self.clock.tick().start_of(next);
+            now = now.max(passed).max(self.clock.now_or_epoch());
+        };
+        *locked = Some(state);
         self.unlock(locked);
         if is_left_to_task {
             self.alarm_task.notify_one();
@@ -264,10 +259,8 @@ impl Driver {
         now: Moment,
         shards: &[Arc<Shard>],
     ) -> Option<MissedTick> {
-        if locked.state.is_turning {
-            return None;
-        }
-        let Some(alarm) = locked.alive() else {
+        let alarm = locked.as_mut().map(|state| &mut state.alarm);
+        let Some(alarm) = alarm.and_then(|alarm| alarm.ended().is_none().then_some(alarm)) else {
             self.unlock(locked);
             return None;
         };
@@ -288,11 +281,12 @@ impl Driver {
             Some(expiry) => Some(expiry.get()).filter(|&tick| tick < self.next_check.tick())?,
             None => self.next_check.begin(|| earliest_expiry(shards)),
         };
-        let stall = self.note_wait(&mut locked, tick, now);
+        let stall = self.note_wait(tick, now);
         let mut missed = None;
-        if !self.set_for(&mut locked, tick) {
+        self.next_check.at(tick);
+        if !alarm.set(tick) {
             let present = self.clock.current_tick();
-            let comes_at = locked.state.alarm.as_mut()?.set_next_round(present);
+            let comes_at = alarm.set_next_round(present);
             self.next_check.at(comes_at);
             // It may come too late for the present tick too.
             let up_to = if comes_at > present { present } else { tick };
@@ -303,25 +297,14 @@ impl Driver {
         missed
     }
 
-    /// Sets the alarm for a tick at which the driver reads the next expiries, or for `NEVER`.
-    /// `false` if that has passed.
-    fn set_for(&self, locked: &mut LockedAlarm<'_>, tick: Tick) -> bool {
-        self.next_check.at(tick);
-        let alarm = &mut locked.state.alarm;
-        alarm.as_mut().is_none_or(|alarm| alarm.set(tick))
-    }
-
     /// The alarm is set for `tick`, without a turn. Overdue timers keep waiting. If they are gone,
     /// nothing would show their lateness later, so it is noted here.
-    fn note_wait(&self, locked: &mut LockedAlarm<'_>, tick: Tick, now: Moment) -> Option<Duration> {
-        let present = self.clock.tick().current(now);
+    fn note_wait(&self, tick: Tick, now: Moment) -> Option<Duration> {
         let stalls = self.clock.stalls();
-        if tick.max(stalls.waits_since()) <= present {
+        if tick.max(stalls.waits_since()) <= self.clock.tick().current(now) {
             return None;
         }
         let stall = self.note_progress(now);
-        // A timer linked in the past has not waited. But this thread may have been held up.
-        locked.state.turn_set_for = tick.max(present);
         stalls.turn_ends(tick, now);
         stall
     }
@@ -342,15 +325,14 @@ impl Driver {
 
     /// Releases the alarm's lock, outside of a turn. Closes every shard if the runtime has ended.
     fn unlock(&self, mut locked: LockedAlarm<'_>) {
-        let alarm = &mut locked.state.alarm;
-        let Some(ended) = alarm.as_mut().and_then(|alarm| alarm.ended()) else {
+        let Some(ended) = locked.as_mut().and_then(|state| state.alarm.ended()) else {
             return;
         };
-        let alarm = alarm.take();
+        let state = locked.take();
         drop(locked);
         self.close(ended);
         // Under no lock: the last reference to a runtime drops its remains.
-        drop(alarm);
+        drop(state);
     }
 
     /// Closes every shard, for ever.
@@ -476,16 +458,15 @@ mod tests {
     #[test]
     fn no_thread_waits_for_one_that_sets_the_alarm() {
         for is_turn in [false, true] {
-            for (fires_meanwhile, is_here) in [(false, true), (false, false), (true, false)] {
+            for (fires_meanwhile, is_here) in
+                [(false, true), (false, false), (true, true), (true, false)]
+            {
                 let driver = driver();
                 let other = driver.clone();
                 begin(&driver, move |_| {
-                    let meanwhile = move || {
-                        assert_eq!(other.alarm.is_held_here(), is_here);
-                        match fires_meanwhile {
-                            true => other.handle_alarm(),
-                            false => assert!(set_earlier(&other, Tick::FIRST).is_none()),
-                        }
+                    let meanwhile = move || match fires_meanwhile {
+                        true => other.handle_alarm(),
+                        false => assert!(set_earlier(&other, Tick::FIRST).is_none()),
                     };
                     if is_here {
                         meanwhile();
@@ -501,7 +482,7 @@ mod tests {
                 }
                 // Served: the alarm was set again for the shards' expiries, and there is no shard.
                 assert_eq!(driver.next_check.tick(), Tick::NEVER);
-                assert!(!driver.alarm.is_asked_again() && !driver.alarm.is_held_here());
+                assert!(!driver.alarm.is_asked_again() && driver.alarm.try_lock().is_some());
             }
         }
     }

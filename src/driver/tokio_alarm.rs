@@ -9,10 +9,11 @@
 //!     +---------------(unset)--------------------+    +-------------------(set)---------------------------+
 //! ```
 //!
-//! The alarm is *attached* while the time driver would wake its waker. Firing detaches it. So does
-//! every reset, because tokio may wake the waker within the reset, on the thread that holds the
-//! alarm's lock, and such a wake only leaves a mark. So a poll follows each reset. It attaches the
-//! alarm again, and is repeated if it wakes its own thread.
+//! tokio wakes the waker within a reset to the past. That would note a request at the alarm's lock,
+//! and the thread that resets would set the alarm once more, for the same past, without end. So a
+//! waker that does nothing takes the place of the alarm's before each reset, until a poll after it.
+//! A firing that comes in between is lost, and not needed: the thread that resets the alarm sets it
+//! for the earliest expiry.
 //!
 //! # The end
 //!
@@ -76,8 +77,9 @@ use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::task::{Context, Wake, Waker};
+use std::thread::{self, ThreadId};
 use std::time::Duration;
 
 use tokio::time::{Instant, Sleep, sleep_until};
@@ -112,7 +114,6 @@ impl TokioAlarm {
     pub(super) fn new(driver: &Arc<Driver>, runtime: &Handle, life: Life) -> TokioAlarm {
         let alarm_waker = Arc::new(AlarmWaker {
             driver: Arc::downgrade(driver),
-            was_woken_here: AtomicBool::new(false),
             are_tasks_dropped: AtomicBool::new(false),
         });
         let now = Instant::now();
@@ -123,7 +124,7 @@ impl TokioAlarm {
             is_end_watched: false,
             instant: now,
             waker: Waker::from(alarm_waker.clone()),
-            alarm_waker: alarm_waker.clone(),
+            alarm_waker,
             time_driver_ended: None,
             linger: Duration::ZERO,
             alternative: None,
@@ -131,12 +132,17 @@ impl TokioAlarm {
         };
         match life {
             Life::Alive => {
+                // Both elapse, because a poll of a sleep that was never reset sets it.
+                let past = alarm.clock.long_ago();
+                for sleep in [&mut alarm.sleep, &mut alarm.end_sleep] {
+                    catch(|| sleep.as_mut().reset(past));
+                }
                 if may_be_alternative(runtime) && !alarm.fires_within_reset() {
                     alarm.linger = A_WHILE;
                     alarm.alternative = Some(runtime.id());
                 }
                 if alarm.clock.is_pausable() || alarm.alternative.is_some() {
-                    spawn_task(driver, runtime, alarm_waker);
+                    alarm.spawn_task(driver, runtime);
                 }
                 if !alarm.clock.is_pausable() {
                     alarm.watch_end();
@@ -171,7 +177,7 @@ impl Alarm for TokioAlarm {
 
     fn set(&mut self, tick: Tick) -> bool {
         if tick == Tick::NEVER {
-            self.detach();
+            self.unset();
             return true;
         }
         // Nothing comes after the end of time.
@@ -196,15 +202,17 @@ impl Alarm for TokioAlarm {
 impl TokioAlarm {
     /// Notes the end of the time driver, if the sleeps show it now.
     fn look_for_end(&mut self) {
-        // Acquire: pairs with the Release in the drop of `WithTasks`.
-        if !self.is_end_watched && self.alarm_waker.are_tasks_dropped.load(Ordering::Acquire) {
+        if !self.is_end_watched {
+            // Acquire: pairs with the Release in the drop of `WithTasks`.
+            if !self.alarm_waker.are_tasks_dropped.load(Ordering::Acquire) {
+                // The runtime's clock may be ahead of the calling thread's.
+                return;
+            }
             self.watch_end();
         }
-        // Before the end is watched, the runtime's clock may be ahead of the calling thread's.
         // In this order: has a sleep elapsed, and is its instant ahead?
-        if self.is_end_watched
-            && (self.end_sleep.is_elapsed()
-                || self.sleep.is_elapsed() && self.clock.now_instant() < self.instant)
+        if self.end_sleep.is_elapsed()
+            || self.sleep.is_elapsed() && self.clock.now_instant() < self.instant
         {
             self.note_end();
         }
@@ -223,8 +231,7 @@ impl TokioAlarm {
     fn watch_end(&mut self) {
         self.is_end_watched = true;
         let end_of_time = self.clock.start_of(Tick::NEVER);
-        let end_sleep = self.end_sleep.as_mut();
-        if self.alarm_waker.attach(end_sleep, end_of_time, &self.waker) != Some(true) {
+        if reset(self.end_sleep.as_mut(), end_of_time, &self.waker) != Some(true) {
             self.note_end();
         }
     }
@@ -232,29 +239,46 @@ impl TokioAlarm {
     /// tokio's usual timer does. The alternative one fires when its worker comes round next: maybe
     /// at once, but on the worker's thread.
     fn fires_within_reset(&mut self) -> bool {
-        self.set(self.clock.last_tick());
-        self.detach();
-        // Relaxed: this thread writes it.
-        self.alarm_waker.was_woken_here.load(Ordering::Relaxed)
+        let firing = Arc::new(FiringThread::default());
+        let ahead = self.clock.start_of(self.clock.last_tick());
+        reset(self.sleep.as_mut(), ahead, &Waker::from(firing.clone()));
+        let past = self.clock.long_ago();
+        catch(|| self.sleep.as_mut().reset(past));
+        firing.0.get() == Some(&thread::current().id())
     }
 
-    fn detach(&mut self) {
+    fn unset(&mut self) {
         // An elapsed sleep is not among tokio's timers.
         if self.time_driver_ended.is_none() && !self.sleep.is_elapsed() {
             // An instant in the past elapses at once.
             self.instant = self.clock.long_ago();
-            if catch(|| self.sleep.as_mut().reset(self.instant)).is_none() {
+            if reset(self.sleep.as_mut(), self.instant, Waker::noop()).is_none() {
                 self.note_end();
             }
         }
     }
 
-    /// Resets tokio's sleep to an instant, and attaches it. `false` if the instant has passed.
+    /// Starts a task that makes a turn whenever it is notified, in the runtime and by its clock. It
+    /// ends with the driver.
+    fn spawn_task(&self, driver: &Driver, runtime: &Handle) {
+        let notify = driver.alarm_task.clone();
+        let with_tasks = WithTasks(self.alarm_waker.clone());
+        runtime.spawn(async move {
+            loop {
+                notify.notified().await;
+                let Some(driver) = with_tasks.0.driver.upgrade() else {
+                    break;
+                };
+                driver.turn(true);
+            }
+        });
+    }
+
+    /// Resets tokio's sleep to an instant. `false` if the instant has passed.
     fn arm_at(&mut self, instant: Instant) -> bool {
         if self.time_driver_ended.is_none() {
             self.instant = instant;
-            let sleep = self.sleep.as_mut();
-            match self.alarm_waker.attach(sleep, instant, &self.waker) {
+            match reset(self.sleep.as_mut(), instant, &self.waker) {
                 Some(true) => return true,
                 Some(false) => self.look_for_end(),
                 None => self.note_end(),
@@ -269,20 +293,25 @@ fn catch<R>(touch: impl FnOnce() -> R) -> Option<R> {
     catch_unwind(AssertUnwindSafe(touch)).ok()
 }
 
-/// Starts a task that makes a turn whenever it is notified, in the runtime and by its clock. It
-/// ends with the driver.
-fn spawn_task(driver: &Driver, runtime: &Handle, alarm_waker: Arc<AlarmWaker>) {
-    let notify = driver.alarm_task.clone();
-    let with_tasks = WithTasks(alarm_waker);
-    runtime.spawn(async move {
-        loop {
-            notify.notified().await;
-            let Some(driver) = with_tasks.0.driver.upgrade() else {
-                break;
-            };
-            driver.turn(true);
-        }
-    });
+/// Resets a sleep to `instant`, and registers `waker`. Returns whether it is pending; `None` as in
+/// `catch`.
+fn reset(mut sleep: Pin<&mut Sleep>, instant: Instant, waker: &Waker) -> Option<bool> {
+    catch(|| {
+        // A reset to the past wakes the former waker, on this thread.
+        is_pending(sleep.as_mut(), Waker::noop());
+        sleep.as_mut().reset(instant);
+        is_pending(sleep, waker)
+    })
+}
+
+/// Whether a sleep is pending, with `waker` registered.
+fn is_pending(sleep: Pin<&mut Sleep>, waker: &Waker) -> bool {
+    // An elapsed sleep is not polled: that panics once the time driver has ended. A poll spends
+    // nothing of the budget of the task that this may run in.
+    !sleep.is_elapsed()
+        && pin!(unconstrained(sleep))
+            .poll(&mut Context::from_waker(waker))
+            .is_pending()
 }
 
 struct WithTasks(Arc<AlarmWaker>);
@@ -299,49 +328,24 @@ impl Drop for WithTasks {
 
 struct AlarmWaker {
     driver: Weak<Driver>,
-    was_woken_here: AtomicBool,
     are_tasks_dropped: AtomicBool,
-}
-
-impl AlarmWaker {
-    /// Resets a sleep to `instant` and polls it, again if that has woken this thread. Returns
-    /// whether it is pending; `None` as in `catch`. `waker` is this one.
-    fn attach(&self, mut sleep: Pin<&mut Sleep>, instant: Instant, waker: &Waker) -> Option<bool> {
-        let mut context = Context::from_waker(waker);
-        catch(|| {
-            // An instant in the past elapses at once, and wakes the waker on this thread.
-            sleep.as_mut().reset(instant);
-            loop {
-                // Relaxed: this thread writes it.
-                self.was_woken_here.store(false, Ordering::Relaxed);
-                // An elapsed sleep is not polled: that panics once the time driver has ended. A
-                // poll spends nothing of the budget of the task that this may run in.
-                let is_pending = !sleep.is_elapsed()
-                    && pin!(unconstrained(sleep.as_mut()))
-                        .poll(&mut context)
-                        .is_pending();
-                if !is_pending || !self.was_woken_here.load(Ordering::Relaxed) {
-                    return is_pending;
-                }
-            }
-        })
-    }
 }
 
 impl Wake for AlarmWaker {
     fn wake(self: Arc<Self>) {
-        self.wake_by_ref();
-    }
-
-    /// Any thread but the holder of the alarm's lock is within tokio's time driver.
-    fn wake_by_ref(self: &Arc<Self>) {
-        match self.driver.upgrade() {
-            Some(driver) if driver.alarm.is_held_here() => {
-                self.was_woken_here.store(true, Ordering::Relaxed);
-            }
-            Some(driver) => driver.handle_alarm(),
-            None => {}
+        if let Some(driver) = self.driver.upgrade() {
+            driver.handle_alarm();
         }
+    }
+}
+
+/// The thread that has woken it.
+#[derive(Default)]
+struct FiringThread(OnceLock<ThreadId>);
+
+impl Wake for FiringThread {
+    fn wake(self: Arc<Self>) {
+        let _ = self.0.set(thread::current().id());
     }
 }
 

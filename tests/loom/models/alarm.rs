@@ -8,7 +8,7 @@ use loom::thread;
 use super::with_few_preemptions;
 use crate::clock::next_check::NextCheck;
 use crate::clock::tick::{Moment, Tick};
-use crate::driver::alarm::{Alarm, AlarmLock, LockedAlarm};
+use crate::driver::alarm::{Alarm, AlarmLock, AlarmState, LockedAlarm};
 use crate::shard::lock::LockHeld;
 use crate::shard::shard_tick::{ExpiryChange, ShardTick};
 use crate::sync::{self, AtomicBool, AtomicU64, Mutex, Ordering};
@@ -51,7 +51,7 @@ impl Driven {
     /// Its alarm is set for tick 1.
     fn new() -> Arc<Driven> {
         let driven = Driven {
-            alarm: AlarmLock::new(),
+            alarm: AlarmLock::default(),
             next_check: NextCheck::new(Tick::new(1)),
             expiries: [0, 1].map(|_| (ShardTick::new(Tick::NEVER), Mutex::new(()))),
             turns: AtomicU64::new(0),
@@ -63,7 +63,10 @@ impl Driven {
             },
             is_closed: AtomicBool::new(false),
         };
-        driven.alarm.lock().state.alarm = Some(Box::new(driven.number.clone()));
+        *driven.alarm.lock() = Some(AlarmState {
+            alarm: Box::new(driven.number.clone()),
+            wakers: Vec::new(),
+        });
         Arc::new(driven)
     }
 
@@ -82,17 +85,15 @@ impl Driven {
     /// Sets the alarm for a lowered expiry, or for the earliest one.
     fn set(&self, mut lowered: Option<&ShardTick>) {
         while let Some(mut locked) = self.alarm.try_lock() {
-            if !locked.state.is_turning {
+            if let Some(state) = &mut *locked {
                 let tick = match lowered {
                     Some(expiry) => expiry.get().min(self.next_check.tick()),
                     None => self.next_check.begin(|| self.earliest()),
                 };
                 self.next_check.at(tick);
-                locked.state.alarm.as_mut().unwrap().set(tick);
-                self.unlock(locked);
-            } else {
-                drop(locked);
+                state.alarm.set(tick);
             }
+            self.unlock(locked);
             if !self.alarm.is_asked_again() {
                 return;
             }
@@ -101,7 +102,10 @@ impl Driven {
     }
 
     fn unlock(&self, mut locked: LockedAlarm<'_>) {
-        if locked.alive().is_none() {
+        if locked
+            .take_if(|state| state.alarm.ended().is_some())
+            .is_some()
+        {
             self.is_closed.store(true, Ordering::Relaxed);
         }
     }
@@ -113,11 +117,11 @@ impl Driven {
 
     fn fire(&self) {
         let begun = self.alarm.try_lock().and_then(|mut locked| {
-            let wakers = locked.begin_turn()?;
+            let state = locked.take()?;
             self.next_check.at(Tick::FIRST);
-            Some(wakers)
+            Some(state)
         });
-        let Some(wakers) = begun else {
+        let Some(mut state) = begun else {
             self.left.fetch_add(1, Ordering::Relaxed);
             return;
         };
@@ -127,8 +131,8 @@ impl Driven {
         let mut locked = self.alarm.lock();
         let next = self.next_check.begin(|| self.earliest());
         self.next_check.at(next);
-        locked.state.alarm.as_mut().unwrap().set(next);
-        locked.end_turn(wakers);
+        state.alarm.set(next);
+        *locked = Some(state);
         self.unlock(locked);
         if self.alarm.is_asked_again() {
             self.set(None);
@@ -165,7 +169,7 @@ fn no_arm_is_lost_beside_a_turn_or_another_arm() {
     });
 }
 
-/// Fails when `begin_turn` lets two turn.
+/// Fails when a turn leaves the alarm behind the lock.
 #[test]
 fn no_turn_is_made_beside_another() {
     with_few_preemptions(|| {
