@@ -22,22 +22,17 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::long_before;
 use super::pausable::can_be_paused;
-use super::tick::Moment;
 use crate::runtime::{Handle, told_worker_index};
 
-const MILLISECOND: Duration = Duration::from_millis(1);
-
-const LINE: u64 = MILLISECOND.as_nanos() as u64;
+/// How far apart the lines of the grid are.
+pub(super) const LINE: Duration = Duration::from_millis(1);
 
 /// Whether the calling thread drives the runtime of `handle`, as far as tokio tells. Call this
 /// before entering that runtime: the thread may be a worker of another one.
 pub(crate) fn is_driven_here(handle: &Handle) -> bool {
     let is_current = |current: Handle| current.id() == handle.id();
-    let is_worker = match told_worker_index() {
-        Some(index) => index.is_some_and(|index| may_be_worker(handle, index)),
-        None => true,
-    };
-    is_worker && Handle::try_current().is_ok_and(is_current)
+    let is_worker = |told: Option<usize>| told.is_some_and(|index| may_be_worker(handle, index));
+    told_worker_index().is_none_or(is_worker) && Handle::try_current().is_ok_and(is_current)
 }
 
 /// A worker of one runtime may have entered another one, and only unstable builds of tokio tell.
@@ -70,18 +65,13 @@ pub(crate) fn epoch(handle: &Handle, is_driven_here: bool) -> Instant {
     found.ok().flatten().unwrap_or(now)
 }
 
-/// Whether the grid has reached `due` at `now`. Both count from an epoch on the grid.
-pub(super) fn has_come_to_line(due: Moment, now: Moment) -> bool {
-    due.to_bits().div_ceil(LINE) <= now.to_bits() / LINE
-}
-
 /// The line of the grid up to which the time driver has worked, no later than `now`.
 fn find(mut sleep: Pin<&mut Sleep>, now: Instant) -> Option<Instant> {
     let mut has_elapsed = |deadline: Instant| {
         sleep.as_mut().reset(deadline);
         sleep.is_elapsed()
     };
-    let (mut elapsed, mut ahead) = (long_before(now), now + MILLISECOND);
+    let (mut elapsed, mut ahead) = (long_before(now), now + LINE);
     if !has_elapsed(elapsed) {
         return None;
     }

@@ -27,7 +27,6 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::runtime::{Handle, Id};
-use grid::has_come_to_line;
 use pausable::{HAS_TEST_UTIL, can_be_paused};
 use stalls::Stalls;
 use tick::{Moment, Tick, TickLength};
@@ -155,7 +154,8 @@ impl Clock {
 
     /// Whether an unarmed deadline is due: by tokio's grid, as tokio's are, at any tick length.
     pub(crate) fn is_due_now(&self, due: Moment) -> bool {
-        has_come_to_line(due, self.now())
+        const LINE: u64 = grid::LINE.as_nanos() as u64;
+        due.to_bits().div_ceil(LINE) <= self.now().to_bits() / LINE
     }
 
     pub(crate) fn start_of(&self, tick: Tick) -> Instant {

@@ -130,7 +130,8 @@ impl Stalls {
         }
         let mut recent = lock(&self.recent);
         let present = self.tick.current(stall.end);
-        recent.retain(|earlier| earlier.last_grace_end(self.tick) > present);
+        let last_grace_end = |of: &Stall| of.end.after(SHORTEST_GRACE + of.length);
+        recent.retain(|earlier| self.tick.due(last_grace_end(earlier)) > present);
         recent.push(stall);
         // Release: pairs with `last_end`, so that a reset that sees a turn sees its stall.
         self.last_end.store(stall.end.to_bits(), Ordering::Release);
@@ -201,9 +202,5 @@ impl Stall {
         let end = due_at.after(self.length).max(earliest);
         let end = tick.due(end.min(self.end.after(timeout)));
         (is_within && end > due).then_some(end)
-    }
-
-    fn last_grace_end(&self, tick: TickLength) -> Tick {
-        tick.due(self.end.after(SHORTEST_GRACE + self.length))
     }
 }

@@ -115,7 +115,6 @@ pub(crate) struct TickLength {
     nanos: u64,
     /// `2^64 / nanos` or a little less, for divisions by a multiplication.
     reciprocal: u64,
-    last: u64,
 }
 
 pub(crate) const TICK_BITS: u32 = 43;
@@ -128,7 +127,6 @@ impl TickLength {
         (length >= TickLength::MIN).then(|| TickLength {
             nanos,
             reciprocal: u64::MAX / nanos,
-            last: Moment::MAX.to_bits() / nanos,
         })
     }
 
@@ -138,8 +136,8 @@ impl TickLength {
 
     /// The first tick that begins no earlier than `deadline`, at most the clock's last one.
     pub(crate) fn due(self, deadline: Moment) -> Tick {
-        let ticks = self.divided(deadline.to_bits() + (self.nanos - 1));
-        Tick(ticks.min(self.last))
+        let end = deadline.to_bits() + (self.nanos - 1);
+        Tick(self.divided(end.min(Moment::MAX.to_bits())))
     }
 
     /// The last tick that has begun at `now`.
