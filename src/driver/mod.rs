@@ -544,6 +544,26 @@ mod tests {
     }
 
     #[test]
+    fn a_timer_linked_in_the_past_is_late_since_it_was_armed() {
+        let tick = TickLength::new(Duration::from_millis(1)).unwrap();
+        let epoch = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
+        let clock = Arc::new(Clock::new(None, tick, epoch, true));
+        let driver = Arc::new(Driver::new(clock.clone(), Reporter::default()));
+        let shards = [Arc::new(Shard::new(clock.clone(), driver.clone(), 0))];
+        let first = None::<fn(&mut Option<Moment>) -> bool>;
+        driver.begin_with(&shards, || Calls { first, ended: None });
+        let begun = tick.start_of(clock.current_tick());
+        assert!(shards[0].arm(Tick::new(1), Waker::noop().clone()).is_some());
+        driver.handle_alarm();
+        let fired = shards[0].counts().fired;
+        assert_eq!(fired.by_lateness.iter().sum::<u64>(), 1);
+        assert!(
+            Duration::from_nanos(fired.sum) <= clock.now().since(begun),
+            "{fired:?}"
+        );
+    }
+
+    #[test]
     fn a_tick_is_missed_if_the_next_round_is_too_late_for_it() {
         let driver = driver();
         let before = driver.clock.current_tick();
