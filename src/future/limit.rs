@@ -70,18 +70,15 @@ pub(crate) fn may_be_open() -> bool {
 /// first.
 #[cold]
 pub(crate) fn cap(mut own: Sleep) -> Sleep {
-    let Some(limit) = current() else {
-        return own;
-    };
-    let deadline = own.deadline();
-    let shard = own.attach();
-    let end = shard.clock().translate(limit);
-    // Also in place of a passed deadline of its own: a loop may well take `remaining`.
-    if end <= shard.clock().now_instant() {
-        return Sleep::until(shard.clone(), next_tick(shard.clock()));
-    }
-    if end < deadline {
-        return Sleep::until(shard.clone(), end);
+    if let Some(limit) = current() {
+        let deadline = own.deadline;
+        let clock = own.attach().clock();
+        let end = clock.translate(limit);
+        own.deadline = match end <= clock.now_instant() {
+            // Also in place of a passed deadline of its own: a loop may well take `remaining`.
+            true => next_tick(clock),
+            false => end.min(deadline),
+        };
     }
     own
 }

@@ -19,7 +19,6 @@ use crate::error::{Cancelled, Elapsed};
 use crate::future::limit::{current, next_tick, within};
 use crate::future::sleep::{Sleep, panic_shut_down};
 use crate::runtime::coop;
-use crate::shard::word::Outcome;
 
 /// The time left in the innermost [`scope`](crate::scope()); `None` where no scope is open.
 ///
@@ -126,7 +125,8 @@ impl<F: Future> Scope<F> {
         if let Poll::Ready(output) = within(*this.deadline, || this.future.poll(cx)) {
             return Poll::Ready(Ok(Ok(output)));
         }
-        let ended = poll_end(this.sleep, *this.deadline, had_budget, cx);
+        set_end(this.sleep, *this.deadline);
+        let ended = this.sleep.poll_after_inner(had_budget, cx);
         ended.map_ok(|()| Err(Elapsed::new()))
     }
 }
@@ -140,26 +140,17 @@ impl<F: Future> Future for Scope<F> {
     }
 }
 
-/// The first pending poll resets the sleep, by the clock of the polling runtime.
-fn poll_end(
-    sleep: &mut Sleep,
-    deadline: Instant,
-    had_budget: bool,
-    cx: &mut Context<'_>,
-) -> Poll<Outcome> {
-    let now = Instant::now();
-    if sleep.is_new() {
-        let clock = sleep.attach().clock();
-        if current().is_some_and(|outer| outer <= now) {
-            let end = next_tick(clock);
-            sleep.reset_at(end);
-            return sleep.poll_after_inner(had_budget, cx);
-        }
-        let end = clock.translate(deadline);
+/// The first pending poll sets the sleep, by the clock of the polling runtime. Each one looks
+/// whether the scope has ended by that clock.
+fn set_end(sleep: &mut Sleep, deadline: Instant) {
+    let (is_new, now) = (sleep.is_new(), Instant::now());
+    if is_new && current().is_some_and(|outer| outer <= now) {
+        let end = next_tick(sleep.attach().clock());
+        sleep.reset_at(end);
+    } else if now >= deadline {
+        sleep.elapse();
+    } else if is_new {
+        let end = sleep.attach().clock().translate(deadline);
         sleep.reset_at(end);
     }
-    if had_budget && now >= deadline {
-        sleep.elapse();
-    }
-    sleep.poll_after_inner(had_budget, cx)
 }

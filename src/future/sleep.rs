@@ -90,7 +90,7 @@ use crate::wheel::{Key, PackedKey};
 /// ```
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Sleep {
-    deadline: Instant,
+    pub(super) deadline: Instant,
     /// `None` while it is detached.
     shard: Option<Arc<Shard>>,
     state: State,
