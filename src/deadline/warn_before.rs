@@ -1,11 +1,11 @@
 //! Warnings before a deadline: [`WarnBefore`] and [`Stage`].
 
 // A second timer warns, without the deadline's knowledge. A sleep, the *check*, is set for when the
-// notice begins. When it fires, the handle returns the present due. Within its notice the task is
-// warned; otherwise the check is set again.
+// notice begins. When it fires, the handle returns the present due. If the check was set for this
+// due, the task is warned, once; otherwise the check is set again.
 //
-// Invariant: a check lies ahead when it is set, no later than the known due, and is gone once the
-// end is seen. So no check spins, and none pulls a virtual clock beyond the deadline.
+// Invariant: a check fires no later than the known due, and is gone once the end is seen. After the
+// warning it lies ahead. So no check spins, and none pulls a virtual clock beyond the deadline.
 //
 // A reset after a check was set makes it too early. A call that moves the deadline earlier makes it
 // late. If the deadline ends after its poll, the handle has no due, and the end wakes the task that
@@ -55,8 +55,10 @@ pub struct WarnBefore<D = Deadline> {
     deadline: D,
     handle: ResetHandle,
     notice: Duration,
-    /// `None` if the next poll sets it.
-    check: Option<Sleep>,
+    /// Elapsed if the next poll sets it.
+    check: Sleep,
+    /// The due for which it was set.
+    checked_due: Option<Instant>,
     /// The due of the last warning.
     warned_of: Option<Instant>,
 }
@@ -83,11 +85,14 @@ impl Deadline {
 
 impl<D: Future<Output = Result<(), Cancelled>> + Unpin> WarnBefore<D> {
     pub(crate) fn new(deadline: D, handle: ResetHandle, notice: Duration) -> WarnBefore<D> {
+        let shard = handle.shard.clone();
+        let long_ago = shard.clock().long_ago();
         WarnBefore {
             deadline,
             handle,
             notice,
-            check: None,
+            check: Sleep::until(shard, long_ago),
+            checked_due: None,
             warned_of: None,
         }
     }
@@ -104,48 +109,43 @@ impl<D: Future<Output = Result<(), Cancelled>> + Unpin> WarnBefore<D> {
 
     fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<Result<Stage, Cancelled>> {
         if let Poll::Ready(outcome) = Pin::new(&mut self.deadline).poll(cx) {
-            (self.check, self.warned_of) = (None, None);
+            self.forget();
             return Poll::Ready(outcome.map(|()| Stage::Expired));
         }
         // A check that is shut down waits for the deadline, which is about to end.
-        if let Some(check) = &mut self.check {
-            if ready!(check.poll_timer(cx)).is_err() {
-                return Poll::Pending;
+        while ready!(self.check.poll_timer(cx)).is_ok() {
+            let Some(due) = self.handle.deadline() else {
+                break;
+            };
+            if self.checked_due.replace(due) != Some(due) {
+                let begins = due.checked_sub(self.notice);
+                let begins = begins.unwrap_or_else(|| self.handle.shard.clock().long_ago());
+                self.check.reset_at(begins);
+            } else {
+                self.check.reset_after(self.until_next_check());
+                if self.warned_of.replace(due) != Some(due) {
+                    return Poll::Ready(Ok(Stage::Warning));
+                }
             }
-        }
-        while let Some(due) = self.handle.deadline() {
-            let is_new = self.warned_of != Some(due);
-            let check = self.check.insert(self.check_for(due));
-            if ready!(check.poll_timer(cx)).is_err() {
-                return Poll::Pending;
-            }
-            if is_new {
-                self.warned_of = Some(due);
-                self.check = Some(self.check_for(due));
-                return Poll::Ready(Ok(Stage::Warning));
-            }
-            // The check passed while this thread was held up.
         }
         Poll::Pending
     }
 
-    /// Ready when the notice of this due has begun. After its warning: when the notice of a reset
-    /// made now would begin, by the due at the latest. A long notice has a few checks.
-    fn check_for(&self, due: Instant) -> Sleep {
-        let (shard, timeout) = (self.handle.shard.clone(), self.handle.timeout());
-        if self.warned_of != Some(due) {
-            let begins = due.checked_sub(self.notice);
-            let begins = begins.unwrap_or_else(|| shard.clock().long_ago());
-            return Sleep::until(shard, begins);
-        }
+    /// After a warning: the time until the notice of a reset made now would begin, or until the due
+    /// if that is earlier. A long notice has a few checks.
+    fn until_next_check(&self) -> Duration {
+        let timeout = self.handle.timeout();
         let idle = timeout.saturating_sub(self.notice).max(timeout / 8);
         // In the grace of a stall no time is left.
         let left = self.handle.remaining().filter(|left| !left.is_zero());
         let left = left.unwrap_or(idle);
-        Sleep::after(
-            shard,
-            idle.max(left / 8).min(left).max(Duration::from_millis(1)),
-        )
+        idle.max(left / 8).min(left).max(Duration::from_millis(1))
+    }
+
+    /// For the deadline of a restart. Nothing stays armed.
+    fn forget(&mut self) {
+        self.check.elapse();
+        (self.checked_due, self.warned_of) = (None, None);
     }
 
     /// The deadline.
@@ -155,7 +155,7 @@ impl<D: Future<Output = Result<(), Cancelled>> + Unpin> WarnBefore<D> {
 
     /// Makes the deadline pending again, like [`Deadline::restart`](crate::Deadline::restart).
     pub fn restart(&mut self) {
-        (self.check, self.warned_of) = (None, None);
+        self.forget();
         self.handle.as_ref().restart();
     }
 
