@@ -113,7 +113,7 @@ impl<D: Future<Output = Result<(), Cancelled>> + Unpin> WarnBefore<D> {
             return Poll::Ready(outcome.map(|()| Stage::Expired));
         }
         // A check that is shut down waits for the deadline, which is about to end.
-        while ready!(self.check.poll_timer(cx)).is_ok() {
+        while ready!(self.check.poll_after_inner(true, cx)).is_ok() {
             let Some(due) = self.handle.deadline() else {
                 break;
             };

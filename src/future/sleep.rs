@@ -107,18 +107,19 @@ enum State {
     Unarmed {
         /// Neither polled nor reset, and the timeout around it has returned no output.
         is_new: bool,
-        /// Whether it may have been due when it was made or reset. Then the poll reads the clock
-        /// before it arms. If another is due by now, the driver fires it, or has passed its tick,
-        /// and then nothing is armed.
+        /// Whether it was reset, or may have been due when it was made. Then the poll reads the
+        /// clock before it arms. If another is due by now, the driver fires it, or has passed its
+        /// tick, and then nothing is armed.
         may_be_due: bool,
         /// Where a detached sleep finds its timer.
         find: Option<FindShard>,
     },
     Elapsed,
     Armed {
+        /// The timeout around it has returned no output.
+        is_new: bool,
         key: PackedKey,
         tick: Tick,
-        /// `NONE` after an output of the timeout around it.
         waker: WakerId,
     },
     Deferred {
@@ -212,19 +213,6 @@ impl Sleep {
     /// tick. A reset to earlier takes the lock.
     #[inline]
     pub fn reset_at(&mut self, deadline: Instant) {
-        self.reset_to(deadline, true);
-    }
-
-    /// Like [`reset_at`](Sleep::reset_at), to `duration` from now.
-    #[inline]
-    pub fn reset_after(&mut self, duration: Duration) {
-        let deadline = self.now().checked_add(duration);
-        let deadline = deadline.unwrap_or_else(|| self.attach().clock().instant(Moment::MAX));
-        self.reset_to(deadline, duration.is_zero());
-    }
-
-    #[inline]
-    fn reset_to(&mut self, deadline: Instant, may_be_due: bool) {
         let before = mem::replace(&mut self.deadline, deadline);
         if let (State::Deferred { word, .. }, Some(shard)) = (&self.state, &self.shard) {
             // Within one tick nothing changes. This check costs less than finding the tick.
@@ -233,13 +221,20 @@ impl Sleep {
                 return;
             }
         }
-        self.reset_with_lock(may_be_due);
+        self.reset_with_lock();
+    }
+
+    /// Like [`reset_at`](Sleep::reset_at), to `duration` from now.
+    #[inline]
+    pub fn reset_after(&mut self, duration: Duration) {
+        let deadline = self.now().checked_add(duration);
+        let deadline = deadline.unwrap_or_else(|| self.attach().clock().instant(Moment::MAX));
+        self.reset_at(deadline);
     }
 
     /// All but a reset to later of a deferred sleep. Not inlined, to keep that one short.
     #[inline(never)]
-    fn reset_with_lock(&mut self, may_be_due: bool) {
-        let held_timer = self.key().is_some();
+    fn reset_with_lock(&mut self) {
         if self.move_timer() {
             return;
         }
@@ -251,10 +246,17 @@ impl Sleep {
             find,
             is_new: false,
             // A timer that fires at once has woken the task, so its poll looks whether it is due.
-            may_be_due: may_be_due || held_timer,
+            may_be_due: true,
         };
         match mem::replace(&mut self.state, unarmed) {
-            State::Kept(waker) => self.arm_for(ManuallyDrop::into_inner(waker)),
+            State::Kept(waker) => {
+                let waker = ManuallyDrop::into_inner(waker);
+                // Without a look at the clock: until the driver passes it, the sleep may be reset
+                // to later. If that has passed it, or has ended, the task polls and finds that.
+                if self.arm(false, &waker).is_ready() {
+                    self.attach().wake(waker);
+                }
+            }
             State::Deferred { word, .. } => drop(ManuallyDrop::into_inner(word)),
             // So that `is_elapsed` goes by the grid of its timer.
             _ if self.shard.is_none() && worker_index().is_some() => drop(self.attach()),
@@ -282,23 +284,11 @@ impl Sleep {
                 };
                 true
             }
-            state => {
-                if let State::Armed { tick, .. } = state {
-                    *tick = due;
-                }
+            State::Armed { tick, .. } => {
+                *tick = due;
                 shard.move_to(key, due)
             }
-        }
-    }
-
-    /// Arms a sleep that was ready, for the task that polled it then. If the driver has passed its
-    /// deadline, or the runtime has ended, the task is woken, and its next poll reports that.
-    fn arm_for(&mut self, waker: Waker) {
-        let deadline = self.deadline;
-        // No reading of the clock: until the driver passes it, the sleep may be reset to later.
-        let (_, tick) = due_on(self.attach(), deadline);
-        if self.arm(tick, &waker).is_ready() {
-            self.attach().wake(waker);
+            _ => shard.move_to(key, due),
         }
     }
 
@@ -334,7 +324,7 @@ impl Sleep {
     pub fn try_poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
         let polled = self.poll_keeping_no_waker(cx);
         if let Poll::Ready(Ok(())) = polled {
-            self.keep(cx.waker());
+            self.state = State::Kept(ManuallyDrop::new(cx.waker().clone()));
         }
         polled
     }
@@ -342,55 +332,27 @@ impl Sleep {
     /// Like `try_poll`, for an owner that polls the sleep after each reset.
     #[inline]
     pub(super) fn poll_keeping_no_waker(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
-        if !coop::has_budget_remaining() && coop::poll_proceed(cx).is_pending() {
-            return Poll::Pending;
-        }
-        if self.is_waiting(cx) {
-            return Poll::Pending;
-        }
-        self.poll_within_budget(cx)
-    }
-
-    #[cold]
-    fn keep(&mut self, waker: &Waker) {
-        match &self.state {
-            State::Kept(kept) if kept.will_wake(waker) => {}
-            _ => {
-                self.clear();
-                self.state = State::Kept(ManuallyDrop::new(waker.clone()));
-            }
+        match coop::has_budget_remaining() {
+            true if self.is_waiting(cx) => Poll::Pending,
+            has_budget => self.poll_after_inner(has_budget, cx),
         }
     }
 
     /// Polls the sleep after a future that may have used up the task's budget, maybe in every poll.
-    /// The deadline is checked anyway.
-    #[inline]
+    /// If there was budget before that, the deadline is checked anyway. Only progress takes a unit
+    /// of the budget, because nearly all polls stay pending and would have to return it.
+    #[inline(never)] // It is long, and its callers are not.
     pub(crate) fn poll_after_inner(
         &mut self,
         had_budget: bool,
         cx: &mut Context<'_>,
     ) -> Poll<Outcome> {
-        if had_budget {
-            self.poll_within_budget(cx)
-        } else {
-            self.poll_keeping_no_waker(cx)
+        if !had_budget && coop::poll_proceed(cx).is_pending() {
+            return Poll::Pending;
         }
-    }
-
-    /// Polls while the task's budget is not used up. Only progress takes a unit of the budget,
-    /// because nearly all polls stay pending and would have to return it.
-    #[inline(never)] // It is long, and its callers are not.
-    fn poll_within_budget(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
-        let ended = ready!(self.poll_timer(cx));
-        spend_budget(cx);
-        Poll::Ready(ended)
-    }
-
-    #[inline]
-    pub(crate) fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
-        let ended = match &self.state {
-            State::Elapsed | State::Kept(_) => return Poll::Ready(Ok(())),
-            State::Unarmed { may_be_due, .. } => ready!(self.poll_unarmed(*may_be_due, cx)),
+        let ended = match self.state {
+            State::Elapsed | State::Kept(_) => Ok(()),
+            State::Unarmed { may_be_due, .. } => ready!(self.arm(may_be_due, cx.waker())),
             _ if self.has_fired() => Ok(()),
             _ if self.is_waiting(cx) => return Poll::Pending,
             _ => ready!(self.register(cx)),
@@ -399,6 +361,7 @@ impl Sleep {
         if ended.is_ok() {
             self.clear();
         }
+        spend_budget(cx);
         Poll::Ready(ended)
     }
 
@@ -429,25 +392,22 @@ impl Sleep {
         }
     }
 
+    /// Arms an unarmed sleep, unless it is due by the clock, if that is read, or by the driver.
     #[inline(always)] // Nearly every sleep is polled so once.
-    fn poll_unarmed(&mut self, may_be_due: bool, cx: &mut Context<'_>) -> Poll<Outcome> {
+    fn arm(&mut self, reads_clock: bool, waker: &Waker) -> Poll<Outcome> {
         let deadline = self.deadline;
         let shard = self.attach();
         let (due, tick) = due_on(shard, deadline);
-        if may_be_due && shard.clock().is_due_now(due) {
+        if reads_clock && shard.clock().is_due_now(due) {
             return Poll::Ready(Ok(()));
         }
-        self.arm(tick, cx.waker())
-    }
-
-    #[inline(always)]
-    fn arm(&mut self, tick: Tick, waker: &Waker) -> Poll<Outcome> {
         let clone = waker.clone();
         let waker = WakerId::of(&clone);
-        let Some(key) = self.attach().arm(tick, clone) else {
+        let Some(key) = shard.arm(tick, clone) else {
             return Poll::Ready(self.outcome());
         };
         self.state = State::Armed {
+            is_new: true,
             key: key.into(),
             tick,
             waker,
@@ -492,24 +452,15 @@ impl Sleep {
     /// Notes that the timeout around it has returned an output. Its timer stays, as tokio's does.
     #[inline(always)] // As `poll_capped`.
     pub(super) fn note_output(&mut self) {
-        match &mut self.state {
-            State::Unarmed { is_new, .. } => *is_new = false,
-            _ => self.note_output_when_armed(),
-        }
-    }
-
-    #[inline(never)] // To keep the path of a future that is ready at once short.
-    fn note_output_when_armed(&mut self) {
-        if let State::Armed { waker, .. } = &mut self.state {
-            *waker = WakerId::NONE;
+        if let State::Unarmed { is_new, .. } | State::Armed { is_new, .. } = &mut self.state {
+            *is_new = false;
         }
     }
 
     /// Whether the timeout around it is over. A timeout never resets its sleep.
     pub(super) fn is_over(&self) -> bool {
         match self.state {
-            State::Unarmed { is_new, .. } => !is_new,
-            State::Armed { waker, .. } => waker == WakerId::NONE,
+            State::Unarmed { is_new, .. } | State::Armed { is_new, .. } => !is_new,
             _ => true,
         }
     }
