@@ -357,9 +357,11 @@ impl Sleep {
             _ if self.is_waiting(cx) => return Poll::Pending,
             _ => ready!(self.register(cx)),
         };
-        // A sleep that was shut down keeps its state, and so ends again the same way.
-        if ended.is_ok() {
-            self.clear();
+        match &mut self.state {
+            _ if ended.is_ok() => self.clear(),
+            // A sleep that was shut down ends again the same way, even after its deadline.
+            State::Unarmed { may_be_due, .. } => *may_be_due = false,
+            _ => {}
         }
         spend_budget(cx);
         Poll::Ready(ended)

@@ -259,6 +259,22 @@ fn a_sleep_that_was_due_when_its_runtime_ended_is_ready() {
     }
 }
 
+/// By a clock that goes on: the one of the runtime that polls it.
+#[test]
+fn a_sleep_that_was_shut_down_is_so_after_its_deadline_too() {
+    let (ended, other) = (paused(), paused());
+    let timer = Timer::builder().build_on(ended.handle()).unwrap();
+    drop(ended);
+    other.block_on(async {
+        let mut nap = timer.sleep_until(Instant::now() + HOUR);
+        for _ in 0..2 {
+            let polled = nap.try_poll(&mut Context::from_waker(Waker::noop()));
+            assert!(assert_ready!(polled).is_err());
+            tokio::time::advance(2 * HOUR).await;
+        }
+    });
+}
+
 /// The driver never comes to its tick.
 #[test]
 fn a_deadline_that_had_passed_when_its_runtime_ended_has_expired() {
