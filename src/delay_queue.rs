@@ -11,8 +11,8 @@
 //!
 //! - *Waiting*: the last poll was pending. `waits_until` is the tick of the sleep, which holds the
 //!   same waker, and nothing is due before it. A call that makes a value due earlier moves the
-//!   sleep, or wakes the waker if the wheel is past that tick. A call that makes the first value
-//!   due later, or takes it out, leaves the sleep: its task wakes once for nothing.
+//!   sleep. A call that makes the first value due later, or takes it out, leaves the sleep: its
+//!   task wakes once for nothing.
 //! - *Idle*: the last poll was ready, or there was none. A poller may take an end of the stream for
 //!   "nothing yet". So a call that makes a value the first of all wakes the waker.
 //!
@@ -134,12 +134,8 @@ impl<T> DelayQueue<T> {
 
     #[track_caller]
     fn insert_due(&mut self, value: T, due: u64) -> Key {
-        let is_first = self.is_before_all(self.wheel.turn_for(due));
-        let key = self.wheel.insert(due, value);
-        if is_first {
-            self.bring_forward(self.wheel.turn_for(due));
-        }
-        Key(key)
+        self.announce(due);
+        Key(self.wheel.insert(due, value))
     }
 
     /// Polls for the next value that is due. `None` if the queue is empty. A value takes a unit of
@@ -186,12 +182,9 @@ impl<T> DelayQueue<T> {
 
     #[track_caller]
     fn reset_due(&mut self, key: &Key, due: u64) {
-        let is_first = self.is_before_all(self.wheel.turn_for(due));
+        self.announce(due);
         if !self.wheel.reset(key.0, due) {
             no_value();
-        }
-        if is_first {
-            self.bring_forward(self.wheel.turn_for(due));
         }
     }
 
@@ -278,20 +271,15 @@ impl<T> DelayQueue<T> {
         self.shrink_to_fit();
     }
 
-    /// Whether the poller has to learn of a value that becomes due at this tick.
-    fn is_before_all(&self, due: u64) -> bool {
-        match self.waits_until {
-            Some(tick) => due < tick,
-            None if self.waker.is_none() => false,
-            None => self.wheel.next_turn().is_none_or(|next| due < next),
-        }
-    }
-
-    #[cold]
-    fn bring_forward(&mut self, due: u64) {
-        if self.waits_until.is_some() && due > self.wheel.now() {
-            self.wait_until(due);
-        } else {
+    /// Moves the sleep, or wakes the poller, if a value due at this tick will come before all
+    /// others.
+    fn announce(&mut self, due: u64) {
+        let turn = self.wheel.turn_for(due);
+        if let Some(tick) = self.waits_until {
+            if turn < tick {
+                self.wait_until(turn);
+            }
+        } else if self.waker.is_some() && self.wheel.next_turn().is_none_or(|next| turn < next) {
             self.wake();
         }
     }
