@@ -36,9 +36,6 @@ std::thread_local! {
     /// The runtime that this thread drives, as far as it knows.
     static DRIVEN: Cell<Option<runtime::Id>> = const { Cell::new(None) };
 
-    /// `usize::MAX` until it is chosen. Without a destructor, so that a look is one read of a word.
-    static NUMBER: Cell<usize> = const { Cell::new(usize::MAX) };
-
     static OWN: OwnNumber = OwnNumber(acquire());
 }
 
@@ -122,18 +119,8 @@ fn drives(runtime: runtime::Id) -> bool {
 
 #[inline]
 fn own_number() -> usize {
-    match NUMBER.with(Cell::get) {
-        usize::MAX => choose(),
-        number => number,
-    }
-}
-
-#[cold]
-fn choose() -> usize {
-    // A thread that is ending keeps its number for ever.
-    let number = OWN.try_with(|own| own.0).unwrap_or_else(|_| acquire());
-    NUMBER.with(|chosen| chosen.set(number));
-    number
+    // A thread that is ending has given its number back, and shares that of another.
+    OWN.try_with(|own| own.0).unwrap_or(0)
 }
 
 #[cfg(test)]
