@@ -33,10 +33,12 @@ use crate::timer::local;
 #[track_caller]
 #[inline]
 pub fn sleep(duration: Duration) -> Sleep {
-    match noted_deadline(duration) {
-        Some(deadline) => Sleep::detached(local::shard_of_poller, deadline, duration.is_zero()),
-        None => attached_sleep(duration),
+    if local::ensure_worker_timer() {
+        if let Some(deadline) = Instant::now().checked_add(duration) {
+            return Sleep::detached(local::shard_of_poller, deadline, duration.is_zero());
+        }
     }
+    attached_sleep(duration)
 }
 
 /// Waits until `deadline`, like [`tokio::time::sleep_until`].
@@ -137,17 +139,8 @@ pub trait FutureExt: Future {
 
 impl<F: Future + ?Sized> FutureExt for F {}
 
-/// The deadline of a future that finds its timer when it arms. `None` if it overflows, and on
-/// threads that drive no runtime, where a failing look-up has to panic at the caller's line.
-#[inline(always)]
-#[track_caller]
-fn noted_deadline(duration: Duration) -> Option<Instant> {
-    if !local::ensure_worker_timer() {
-        return None;
-    }
-    Instant::now().checked_add(duration)
-}
-
+/// For a deadline that overflows, and for a thread that drives no runtime, where a failing look-up
+/// has to panic at the caller's line.
 #[cold]
 #[track_caller]
 fn attached_sleep(duration: Duration) -> Sleep {
