@@ -54,12 +54,6 @@ pub(crate) struct PartGuard<'a, P> {
     _reentry: Reentry,
 }
 
-struct AllParts<'a, P> {
-    parts: Vec<PartGuard<'a, P>>,
-    /// Unlocked last, because fields are dropped in their order.
-    _making: MutexGuard<'a, ()>,
-}
-
 impl<P> Table<P> {
     /// A table of parts made by `make`, some for each core.
     pub(crate) fn new(limit: usize, make: fn() -> P) -> Table<P> {
@@ -107,14 +101,12 @@ impl<P> Table<P> {
         (0..self.parts()).filter_map(|index| self.lock_made(index))
     }
 
-    fn lock_all(&self) -> AllParts<'_, P> {
+    /// All parts, locked, and the lock under which none is made.
+    fn lock_all(&self) -> (MutexGuard<'_, ()>, Vec<PartGuard<'_, P>>) {
         Reentry::check(self);
         let making = lock(&self.making);
         let lock = |index| Some(self.lock(self.made(index)?, index));
-        AllParts {
-            parts: (0..self.parts()).filter_map(lock).collect(),
-            _making: making,
-        }
+        (making, (0..self.parts()).filter_map(lock).collect())
     }
 
     #[inline]
@@ -140,8 +132,8 @@ impl<P> Table<P> {
         close: bool,
         take: impl FnMut(&mut PartGuard<'_, P>) -> T,
     ) -> Vec<T> {
-        let mut all = self.lock_all();
-        let taken = all.parts.iter_mut().map(take).collect();
+        let (_making, mut parts) = self.lock_all();
+        let taken = parts.iter_mut().map(take).collect();
         // Release: pairs with `is_closed`, and carries the removals.
         self.closed.fetch_or(close, Ordering::Release);
         taken
