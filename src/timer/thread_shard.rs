@@ -178,18 +178,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn by_default_the_thread_of_block_on_has_a_shard_of_its_own() {
-        for number in 1..=THREADS {
-            let runtime = workers(number);
-            let timer = runtime.block_on(async { Timer::current() });
-            let shards = timer.inner.shards.len();
-            assert_eq!(shards, (number + 1).next_power_of_two());
-        }
-        let timer = current_thread().block_on(async { Timer::current() });
-        assert_eq!(timer.inner.shards.len(), 1);
-    }
-
     /// A thread that has blocked in place, or has driven another runtime, may later be any worker.
     #[test]
     fn a_worker_keeps_its_shard_when_it_is_handed_over() {

@@ -7,9 +7,9 @@ use std::time::UNIX_EPOCH;
 use tickwheel::error::BuildError;
 use tickwheel::future::FutureExt;
 use tickwheel::{Duration, Instant, Timer, interval, sleep, timeout, wall_clock};
-use tokio::runtime;
+use tokio::runtime::{self, Runtime};
 
-use crate::common::{HOUR, MS, current_thread, panic_of};
+use crate::common::{HOUR, MS, current_thread, multi_thread, panic_of};
 
 /// Asserts that an expression panics on its own line, with a message that holds a text.
 macro_rules! assert_panics_here {
@@ -53,6 +53,16 @@ fn a_setting_out_of_range_is_an_error_that_names_it() {
     for (asked, made) in [(1, 1), (3, 4), (1_024, 1_024)] {
         let timer = Timer::builder().shards(asked).build_on(runtime.handle());
         assert_eq!(timer.unwrap().metrics().shards, made);
+    }
+}
+
+#[test]
+fn by_default_the_thread_of_block_on_has_a_shard_of_its_own() {
+    let shards = |runtime: Runtime| runtime.block_on(async { Timer::current().metrics().shards });
+    assert_eq!(shards(current_thread()), 1);
+    for workers in 1..=4_usize {
+        let expected = (workers + 1).next_power_of_two();
+        assert_eq!(shards(multi_thread(workers)), expected);
     }
 }
 
