@@ -128,18 +128,11 @@ impl Idle {
         self.waits[direction as usize] = Wait::No;
         if matches!(result, Ok(value) if has_moved(value)) {
             self.forgive(direction.other());
-            if !self.handle.reset() {
-                self.move_on();
+            if !self.handle.reset() && self.poll_deadline() == Poll::Ready(Ok(())) {
+                self.start_anew();
             }
         }
         Poll::Ready(result)
-    }
-
-    #[cold]
-    fn move_on(&mut self) {
-        if self.poll_deadline() == Poll::Ready(Ok(())) {
-            self.start_anew();
-        }
     }
 
     /// The I/O has to wait: ready with the error if the time is over.
