@@ -167,40 +167,27 @@ where
         self.inner.poll_ready(cx).map_err(A::error)
     }
 
-    // A call may be large, so it is moved as seldom as possible: each kind is made in a function of
-    // its own.
     #[inline]
     fn call(&mut self, request: Request) -> Self::Future {
         let answer = self.layer.answer.clone();
-        match self.layer.bound.limit(&request) {
-            Limit::None => self.call_in_time(request, None, answer),
-            Limit::Time(duration) => self.call_in_time(request, Some(duration), answer),
-            Limit::Scope(duration) => self.call_in_scope(request, duration, answer),
+        let time = match self.layer.bound.limit(&request) {
+            Limit::None => None,
+            Limit::Time(duration) => Some(self.time(duration)),
+            Limit::Scope(duration) => return self.call_in_scope(request, duration, answer),
+        };
+        ResponseFuture {
+            call: Call::InTime {
+                call: self.inner.call(request),
+                time,
+            },
+            answer: Some(answer),
         }
     }
 }
 
 impl<S, B, A> Timeout<S, B, A> {
-    #[inline]
-    fn call_in_time<Request>(
-        &mut self,
-        request: Request,
-        duration: Option<Duration>,
-        answer: A,
-    ) -> ResponseFuture<S::Future, A>
-    where
-        S: Service<Request>,
-    {
-        ResponseFuture {
-            call: Call::InTime {
-                call: self.inner.call(request),
-                time: duration.map(|duration| self.time(duration)),
-            },
-            answer: Some(answer),
-        }
-    }
-
-    /// The scope is also open during the service's `call`, which may make timeouts.
+    /// The scope is also open during the service's `call`, which may make timeouts. A function of
+    /// its own, because a call may be large and is moved as seldom as possible.
     #[inline]
     fn call_in_scope<Request>(
         &mut self,
