@@ -35,7 +35,7 @@
 
 use std::mem;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -58,11 +58,23 @@ pub(super) struct Inner<K, V> {
     shard: Arc<Shard>,
     pub(super) table: Table<DelayPart<K, V>>,
     earliest: Earliest,
-    handles: AtomicUsize,
+    has_handles: AtomicBool,
     /// The thread that sets it may make a stream.
     has_stream: AtomicBool,
     pub(super) waker: StreamWaker,
     stream_timer: Arc<Word>,
+}
+
+/// What the handles of a map share. After the last one the stream ends once the map is empty.
+pub(super) struct Handles<K, V>(pub(super) Arc<Inner<K, V>>);
+
+impl<K, V> Drop for Handles<K, V> {
+    fn drop(&mut self) {
+        // Release: pairs with the load in `is_finished`, and carries the handles' work. The lock of
+        // the waker orders it with S3.
+        self.0.has_handles.store(false, Ordering::Release);
+        self.0.wake_stream();
+    }
 }
 
 /// What a stream remembers between its polls: the last reading of the clock, and the first part.
@@ -103,7 +115,7 @@ impl<K, V> Inner<K, V> {
             earliest: Earliest::new(table.parts()),
             shard,
             table,
-            handles: AtomicUsize::new(1),
+            has_handles: AtomicBool::new(true),
             has_stream: AtomicBool::new(false),
             waker: StreamWaker::new(),
         };
@@ -260,24 +272,6 @@ impl<K, V> Inner<K, V> {
         self.table.is_closed() || self.timer.has_ended()
     }
 
-    /// Counts another handle. `false` if none is left, because then there can be none again.
-    pub(super) fn add_handle(&self) -> bool {
-        let add = |handles| (handles > 0).then_some(handles + 1);
-        // Only the count decides here. `drop_handle` carries the handles' writes.
-        self.handles
-            .fetch_update(Ordering::AcqRel, Ordering::Acquire, add)
-            .is_ok()
-    }
-
-    /// Counts a handle off. After the last one the stream ends once the map is empty.
-    pub(super) fn drop_handle(&self) {
-        // At least Release: pairs with the load in `is_finished`, and carries the handle's work.
-        // The lock of the waker orders it with S3.
-        if self.handles.fetch_sub(1, Ordering::SeqCst) == 1 {
-            self.wake_stream();
-        }
-    }
-
     pub(super) fn try_acquire_stream(&self) -> bool {
         // Acquire: pairs with `release_stream`, and shows the state that its stream has left.
         !self.has_stream.swap(true, Ordering::AcqRel)
@@ -353,9 +347,9 @@ impl<K, V> Inner<K, V> {
     /// Whether no value will come any more. To lose no wake-up, register the waker first.
     #[allow(clippy::len_zero)] // `is_empty` locks all parts.
     pub(super) fn is_finished(&self) -> bool {
-        // At least Acquire: pairs with `drop_handle` as `is_closed` does with a close, so that the
-        // sum below counts every insert and removal of each handle.
-        let nothing_comes = self.table.is_closed() || self.handles.load(Ordering::SeqCst) == 0;
+        // Acquire: pairs with the drop of the last handle as `is_closed` does with a close, so that
+        // the sum below counts every insert and removal of each handle.
+        let nothing_comes = self.table.is_closed() || !self.has_handles.load(Ordering::Acquire);
         // No value is inserted any more, so a sum of zero stays zero.
         nothing_comes && self.table.is_empty()
     }

@@ -36,7 +36,7 @@ use crate::error::{InsertError, InsertIfAbsentError};
 use crate::keyed::table::{DefaultHashBuilder, hash_of};
 use crate::metrics::DelayMapMetrics;
 use crate::timer::Timer;
-use inner::{Inner, LockedPart, Place};
+use inner::{Handles, Inner, LockedPart, Place};
 use part::Item;
 pub use stream::{Expirations, Expired};
 
@@ -88,7 +88,9 @@ pub use stream::{Expirations, Expired};
 /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 /// ```
 pub struct DelayMap<K, V, S = DefaultHashBuilder> {
+    /// The same as in `handles`, a step nearer.
     inner: Arc<Inner<K, V>>,
+    handles: Arc<Handles<K, V>>,
     hash_builder: S,
 }
 
@@ -116,6 +118,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         inner.try_acquire_stream();
         let map = DelayMap {
             inner: inner.clone(),
+            handles: Arc::new(Handles(inner.clone())),
             hash_builder,
         };
         (map, Expirations::new(inner))
@@ -532,7 +535,7 @@ impl<K, V, S: Clone> DelayMap<K, V, S> {
     /// A handle that does not keep the stream alive.
     pub fn downgrade(&self) -> WeakDelayMap<K, V, S> {
         WeakDelayMap {
-            inner: Arc::downgrade(&self.inner),
+            handles: Arc::downgrade(&self.handles),
             hash_builder: self.hash_builder.clone(),
         }
     }
@@ -540,20 +543,11 @@ impl<K, V, S: Clone> DelayMap<K, V, S> {
 
 impl<K, V, S: Clone> Clone for DelayMap<K, V, S> {
     fn clone(&self) -> Self {
-        // First, because it is user code.
-        let hash_builder = self.hash_builder.clone();
-        // This is itself a handle, so the count is not zero and grows.
-        self.inner.add_handle();
         DelayMap {
             inner: self.inner.clone(),
-            hash_builder,
+            handles: self.handles.clone(),
+            hash_builder: self.hash_builder.clone(),
         }
-    }
-}
-
-impl<K, V, S> Drop for DelayMap<K, V, S> {
-    fn drop(&mut self) {
-        self.inner.drop_handle();
     }
 }
 
@@ -567,19 +561,18 @@ impl<K, V, S> fmt::Debug for DelayMap<K, V, S> {
 
 /// A handle of a [`DelayMap`] that does not keep its stream alive: [`DelayMap::downgrade`].
 pub struct WeakDelayMap<K, V, S = DefaultHashBuilder> {
-    inner: Weak<Inner<K, V>>,
+    handles: Weak<Handles<K, V>>,
     hash_builder: S,
 }
 
 impl<K, V, S: Clone> WeakDelayMap<K, V, S> {
     /// A handle of the map. `None` if the last one was dropped.
     pub fn upgrade(&self) -> Option<DelayMap<K, V, S>> {
-        let inner = self.inner.upgrade()?;
-        // First, because it is user code.
-        let hash_builder = self.hash_builder.clone();
-        inner.add_handle().then(|| DelayMap {
-            inner,
-            hash_builder,
+        let handles = self.handles.upgrade()?;
+        Some(DelayMap {
+            inner: handles.0.clone(),
+            handles,
+            hash_builder: self.hash_builder.clone(),
         })
     }
 }
@@ -587,7 +580,7 @@ impl<K, V, S: Clone> WeakDelayMap<K, V, S> {
 impl<K, V, S: Clone> Clone for WeakDelayMap<K, V, S> {
     fn clone(&self) -> Self {
         WeakDelayMap {
-            inner: self.inner.clone(),
+            handles: self.handles.clone(),
             hash_builder: self.hash_builder.clone(),
         }
     }
