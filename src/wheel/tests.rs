@@ -93,6 +93,15 @@ fn the_next_turn_is_the_due_or_the_start_of_a_crowded_slot() {
 }
 
 #[test]
+fn a_search_up_to_an_earlier_tick_moves_nothing_back() {
+    let mut wheel = Wheel::new();
+    assert_eq!(wheel.pop_due(100), None);
+    wheel.insert(227, ());
+    assert_eq!(wheel.pop_due(50), None);
+    assert_eq!((wheel.now(), wheel.pop_due(99)), (100, None));
+}
+
+#[test]
 fn of_two_due_at_the_start_of_a_slot_the_older_is_first() {
     let mut wheel = Wheel::new();
     let older = wheel.insert(128, ());
