@@ -91,6 +91,7 @@ impl Timer {
     /// are the system's: take them from [`now`](Timer::now). Only the `deadline` of a
     /// [`scope`](Timer::scope) is an instant of the clock where the scope is polled. The time left
     /// then passes in the system's time, unless that clock passes the deadline first.
+    #[track_caller]
     pub fn global() -> Timer {
         local::global_timer().clone()
     }

@@ -5,7 +5,7 @@
 //!
 //! What stays the standard library's is no point at which shuttle switches threads. `Arc` is that,
 //! as in shuttle. `OnceLock` may be, because what the crate initialises one with switches no
-//! thread, but for the process's timer, which no program uses.
+//! thread.
 
 pub use std::*;
 
