@@ -67,6 +67,7 @@ mod tests;
 mod turn;
 
 use std::collections::BTreeMap;
+use std::iter::FusedIterator;
 use std::num::NonZeroU64;
 
 pub(crate) use debug::SlotCounts;
@@ -159,10 +160,9 @@ impl<T> Wheel<T> {
     /// assert_eq!(wheel.advance(9).next(), Some((1, ())));
     /// assert_eq!(wheel.advance(9).map(|(due, ())| due).collect::<Vec<_>>(), [2, 3]);
     /// ```
-    #[must_use = "due timers stay in the wheel until the iterator takes them out"]
-    pub fn advance(&mut self, now: u64) -> impl Iterator<Item = (u64, T)> {
+    pub fn advance(&mut self, now: u64) -> Advance<'_, T> {
         self.now = self.now.max(now);
-        std::iter::from_fn(|| self.pop_due(self.now).map(|(_, due, value)| (due, value)))
+        Advance(self)
     }
 
     /// Moves the wheel to tick `now`, and removes the first timer that is due by then. Returns its
@@ -413,17 +413,70 @@ impl<T> Wheel<T> {
     /// assert_eq!(later.map(|(_, _, value)| *value).collect::<Vec<_>>(), ["keepalive"]);
     /// assert!(wheel.iter().any(|(key, ..)| key == request));
     /// ```
-    pub fn iter(&self) -> impl Iterator<Item = (Key, u64, &T)> {
-        let mut next = 0;
-        std::iter::from_fn(move || {
-            let index = self.nodes.next_index(next)?;
-            next = index + 1;
-            let node = &self.nodes[index];
-            Some((Key::new(index, node.sequence), node.due, &node.value))
-        })
+    pub fn iter(&self) -> Iter<'_, T> {
+        let wheel = self;
+        Iter { wheel, next: 0 }
     }
 
     pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.nodes.iter_mut().map(|node| &mut node.value)
+    }
+}
+
+/// Removes and yields due timers: [`Wheel::advance`]. A type of its own without a `Drop`, so a loop
+/// that takes one timer at a time may arm others.
+///
+/// ```
+/// use tickwheel::wheel::Wheel;
+///
+/// let mut wheel = Wheel::new();
+/// wheel.insert(1, "each three ticks");
+/// while let Some((due, name)) = wheel.advance(10).next() {
+///     println!("{name}: {due}");
+///     wheel.insert(due + 3, name);
+/// }
+/// assert_eq!(wheel.next_turn(), Some(13));
+/// ```
+#[derive(Debug)]
+#[must_use = "due timers stay in the wheel until the iterator takes them out"]
+pub struct Advance<'a, T>(&'a mut Wheel<T>);
+
+impl<T> Iterator for Advance<'_, T> {
+    type Item = (u64, T);
+
+    fn next(&mut self) -> Option<(u64, T)> {
+        let (_, due, value) = self.0.pop_due(self.0.now)?;
+        Some((due, value))
+    }
+}
+
+impl<T> FusedIterator for Advance<'_, T> {}
+
+/// Shows every timer: [`Wheel::iter`].
+#[derive(Debug)]
+pub struct Iter<'a, T> {
+    wheel: &'a Wheel<T>,
+    next: u32,
+}
+
+impl<'a, T> Iterator for Iter<'a, T> {
+    type Item = (Key, u64, &'a T);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let index = self.wheel.nodes.next_index(self.next)?;
+        self.next = index + 1;
+        let node = &self.wheel.nodes[index];
+        Some((Key::new(index, node.sequence), node.due, &node.value))
+    }
+}
+
+impl<T> FusedIterator for Iter<'_, T> {}
+
+impl<'a, T> IntoIterator for &'a Wheel<T> {
+    type Item = (Key, u64, &'a T);
+    type IntoIter = Iter<'a, T>;
+
+    fn into_iter(self) -> Iter<'a, T> {
+        self.iter()
     }
 }
