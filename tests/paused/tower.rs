@@ -165,6 +165,17 @@ fn services_and_their_futures_can_be_sent() {
     assert!(format!("{layer:?}").starts_with("TimeoutLayer"));
 }
 
+/// As tower's.
+#[tokio::test(start_paused = true)]
+async fn the_time_of_an_answer_begins_after_the_services_call() {
+    let slow_to_call = service_fn(|number| {
+        assert_pending!(task::spawn(tokio::time::advance(2 * SECOND)).poll());
+        seconds(number)
+    });
+    let mut service = TimeoutLayer::new(2 * SECOND).layer(slow_to_call);
+    assert_eq!(service.call(1).await.unwrap(), 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_call_is_a_scope_from_call_to_answer() {
     let in_call = service_fn(|_| ready(Ok::<_, Infallible>(remaining())));

@@ -172,13 +172,14 @@ where
         let answer = self.layer.answer.clone();
         let time = match self.layer.bound.limit(&request) {
             Limit::None => None,
-            Limit::Time(duration) => Some(self.time(duration)),
+            Limit::Time(duration) => Some(duration),
             Limit::Scope(duration) => return self.call_in_scope(request, duration, answer),
         };
         ResponseFuture {
             call: Call::InTime {
                 call: self.inner.call(request),
-                time,
+                // After the call, as tower's.
+                time: time.map(|duration| self.time(duration)),
             },
             answer: Some(answer),
         }
