@@ -174,7 +174,7 @@ impl<T> DelayQueue<T> {
         self.reset_due(key, self.tick_after(timeout));
     }
 
-    /// Like [`reset`](DelayQueue::reset), to an instant, or to now if that has passed.
+    /// Like [`reset`](DelayQueue::reset), to an instant, or at once if past.
     #[track_caller]
     pub fn reset_at(&mut self, key: &Key, when: Instant) {
         self.reset_due(key, self.tick_at(when));
@@ -276,7 +276,9 @@ impl<T> DelayQueue<T> {
     fn announce(&mut self, due: u64) {
         let turn = self.wheel.turn_for(due);
         if let Some(tick) = self.waits_until {
-            if turn < tick {
+            if turn <= self.wheel.now() {
+                self.wake();
+            } else if turn < tick {
                 self.wait_until(turn);
             }
         } else if self.waker.is_some() && self.wheel.next_turn().is_none_or(|next| turn < next) {

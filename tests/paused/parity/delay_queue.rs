@@ -167,6 +167,17 @@ async fn a_crowd_that_is_reset_puts_no_earlier_value_off() {
     assert_eq!(first.into_inner(), 0);
 }
 
+/// Between two lines of tokio's grid, at the instant at which the queue was made.
+#[tokio::test(start_paused = true)]
+async fn a_past_value_wakes_the_waiting_task_at_once() {
+    tokio::time::advance(MS / 3).await;
+    let mut queue = task::spawn(DelayQueue::new());
+    queue.insert(1, SECOND);
+    assert_pending!(queue.poll_next());
+    queue.insert_at(2, Instant::now() - SECOND);
+    assert!(queue.is_woken());
+}
+
 /// As the page of the queue and MIGRATION tell. Those of tokio-util are 192 and 8 in 0.7.20.
 #[cfg(target_pointer_width = "64")]
 #[test]
