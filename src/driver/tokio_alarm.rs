@@ -11,9 +11,9 @@
 //!
 //! tokio wakes the waker within a reset to the past. That would note a request at the alarm's lock,
 //! and the thread that resets would set the alarm once more, for the same past, without end. So a
-//! waker that does nothing takes the place of the alarm's before each reset, until a poll after it.
-//! A firing that comes in between is lost, and not needed: the thread that resets the alarm sets it
-//! for the earliest expiry.
+//! waker that does nothing takes the place of the alarm's before a reset to the past, until a poll
+//! after it. A firing that comes in between is lost, and not needed: the thread that resets the
+//! alarm sets it for the earliest expiry. An instant that passes meanwhile notes one request.
 //!
 //! # The end
 //!
@@ -39,7 +39,10 @@
 //!
 //! A reset or a poll may panic at the moment at which the time driver ends. Such a panic is caught,
 //! and counts as the end. A panic hook sees it, and `panic = "abort"` leaves nothing to catch:
-//! tokio has no other report of the end. After a reset only a pending alarm is polled.
+//! tokio has no other report of the end. The time driver ends its timers in batches, with a waker
+//! of another task maybe slow in between, and a poll of a timer that is still pending panics
+//! meanwhile. So each poll follows a reset to an instant ahead or to the past, which elapses by
+//! then, and only a pending alarm is polled.
 //!
 //! Orders that could go wrong, and why they do not:
 //!
@@ -87,8 +90,8 @@ use tokio::time::{Instant, Sleep, sleep_until};
 use super::Driver;
 use super::alarm::Alarm;
 use super::end::{A_WHILE, Life, may_be_alternative, wake_later};
-use crate::clock::Clock;
 use crate::clock::tick::{Moment, Tick};
+use crate::clock::{Clock, FAR};
 use crate::runtime::coop::unconstrained;
 use crate::runtime::{Handle, Id};
 
@@ -297,8 +300,12 @@ fn catch<R>(touch: impl FnOnce() -> R) -> Option<R> {
 /// `catch`.
 fn reset(mut sleep: Pin<&mut Sleep>, instant: Instant, waker: &Waker) -> Option<bool> {
     catch(|| {
-        // A reset to the past wakes the former waker, on this thread.
-        is_pending(sleep.as_mut(), Waker::noop());
+        let now = Instant::now();
+        if !sleep.is_elapsed() && instant <= now {
+            // A poll may panic while the time driver ends. A reset to an instant ahead elapses.
+            sleep.as_mut().reset(now + FAR);
+            is_pending(sleep.as_mut(), Waker::noop());
+        }
         sleep.as_mut().reset(instant);
         is_pending(sleep, waker)
     })

@@ -1,9 +1,12 @@
 //! No call panics within tokio because a runtime has ended: a panic hook would see it, and a
 //! program built with `panic = "abort"` would end.
 
-use std::future::{pending, ready};
+use std::future::{pending, poll_fn, ready};
+use std::iter;
 use std::panic::AssertUnwindSafe;
-use std::sync::mpsc;
+use std::sync::{Mutex, mpsc};
+use std::task::{Context, Waker};
+use std::thread;
 
 use futures::FutureExt;
 use futures::executor::block_on;
@@ -11,7 +14,7 @@ use tickwheel::{Duration, Timer};
 use tokio::runtime::Handle;
 
 use super::{bounded, panics_seen_here};
-use crate::common::{HOUR, MS, current_thread, multi_thread};
+use crate::common::{HOUR, MS, arm, current_thread, multi_thread, waker_fn};
 
 /// Runs `section` in a blocking section that outlives the time driver of its runtime, on a thread
 /// that has not used the runtime's own timer yet. Gives what it returns, and the panics that the
@@ -89,5 +92,44 @@ fn a_pending_wait_after_the_time_driver_names_the_cause() {
                 assert!(!panics[0].contains("/tokio-"), "{panics:?}");
             }
         }
+    }
+}
+
+/// It ends its timers in batches of 32 wakers, and wakes in between. On tokio's alternative timer a
+/// thread outside of the runtime may panic then.
+#[test]
+fn a_timer_armed_while_a_time_driver_ends_panics_nowhere() {
+    let workers = (!cfg!(tokio_unstable)).then(|| multi_thread(1));
+    for runtime in iter::once(current_thread()).chain(workers) {
+        let seen = bounded(move || {
+            let timer = Timer::builder().build_on(runtime.handle()).unwrap();
+            let mut first = timer.sleep(2 * HOUR);
+            arm(&mut first, Waker::noop());
+            let (going, is_going) = mpsc::channel();
+            let (armed, is_armed) = mpsc::channel();
+            let waits = Mutex::new(Some(is_armed));
+            let waker = waker_fn(move || {
+                if let Some(is_armed) = waits.lock().unwrap().take() {
+                    going.send(()).unwrap();
+                    is_armed.recv().unwrap();
+                }
+            });
+            let context = runtime.enter();
+            let mut tokios = [(); 40].map(|()| Box::pin(tokio::time::sleep(HOUR)));
+            tokios.iter_mut().for_each(|sleep| arm(sleep, &waker));
+            drop(context);
+            let arms = thread::spawn(move || {
+                is_going.recv().unwrap();
+                let _ = timer
+                    .sleep(HOUR)
+                    .try_poll(&mut Context::from_waker(Waker::noop()));
+                armed.send(()).unwrap();
+                panics_seen_here()
+            });
+            drop(runtime);
+            assert!(block_on(poll_fn(|cx| first.try_poll(cx))).is_err());
+            arms.join().unwrap()
+        });
+        assert!(seen.is_empty(), "{seen:?}");
     }
 }
