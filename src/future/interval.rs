@@ -93,7 +93,9 @@ impl Interval {
             }
             _ => tick + self.period,
         };
-        self.sleep.reset_at(next);
+        // Without a look at the clock, as tokio's: a late interval would starve what a biased
+        // `select!` polls after it.
+        self.sleep.reset_to(next, false);
         tick
     }
 
@@ -115,7 +117,7 @@ impl Interval {
 
     /// Makes the next tick come at `deadline`, and the ticks after it one period apart.
     pub fn reset_at(&mut self, deadline: Instant) {
-        self.sleep.reset_at(deadline);
+        self.sleep.reset_to(deadline, false);
     }
 
     /// The behaviour when ticks were missed.
@@ -137,4 +139,40 @@ impl Interval {
 #[track_caller]
 pub(crate) fn assert_period(period: Duration) {
     assert!(period > Duration::ZERO, "`period` must be non-zero.");
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio_test::{assert_pending, assert_ready, task};
+
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    /// The clock goes on, and the driver does not come: a handler takes its time.
+    fn work(period: Duration) {
+        assert_pending!(task::spawn(tokio::time::advance(2 * period)).poll());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_late_interval_waits_for_the_driver_as_tokios_does() {
+        let period = 5 * MS;
+        for is_reset in [true, false] {
+            let mut tokios = tokio::time::interval(period);
+            let mut ours = crate::interval(period);
+            tokios.tick().await;
+            ours.tick().await;
+            if is_reset {
+                tokios.reset();
+                ours.reset();
+            }
+            work(period);
+            assert_pending!(task::spawn(tokios.tick()).poll());
+            let mut tick = task::spawn(ours.tick());
+            assert_pending!(tick.poll());
+            tokio::time::sleep(MS).await;
+            assert!(tick.is_woken());
+            assert_ready!(tick.poll());
+        }
+    }
 }

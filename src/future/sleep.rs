@@ -107,9 +107,9 @@ enum State {
     Unarmed {
         /// Neither polled nor reset, and the timeout around it has returned no output.
         is_new: bool,
-        /// Whether it was reset, or may have been due when it was made. Then the poll reads the
-        /// clock before it arms. If another is due by now, the driver fires it, or has passed its
-        /// tick, and then nothing is armed.
+        /// Whether it may have been due when it was made or reset. Then the poll reads the clock
+        /// before it arms. If another is due by now, the driver fires it, or has passed its tick,
+        /// and then nothing is armed.
         may_be_due: bool,
         /// Where a detached sleep finds its timer.
         find: Option<FindShard>,
@@ -213,6 +213,19 @@ impl Sleep {
     /// tick. A reset to earlier takes the lock.
     #[inline]
     pub fn reset_at(&mut self, deadline: Instant) {
+        self.reset_to(deadline, true);
+    }
+
+    /// Like [`reset_at`](Sleep::reset_at), to `duration` from now.
+    #[inline]
+    pub fn reset_after(&mut self, duration: Duration) {
+        let deadline = self.now().checked_add(duration);
+        let deadline = deadline.unwrap_or_else(|| self.attach().clock().instant(Moment::MAX));
+        self.reset_to(deadline, duration.is_zero());
+    }
+
+    #[inline]
+    pub(super) fn reset_to(&mut self, deadline: Instant, may_be_due: bool) {
         let before = mem::replace(&mut self.deadline, deadline);
         if let (State::Deferred { word, .. }, Some(shard)) = (&self.state, &self.shard) {
             // Within one tick nothing changes. This check costs less than finding the tick.
@@ -221,20 +234,13 @@ impl Sleep {
                 return;
             }
         }
-        self.reset_with_lock();
-    }
-
-    /// Like [`reset_at`](Sleep::reset_at), to `duration` from now.
-    #[inline]
-    pub fn reset_after(&mut self, duration: Duration) {
-        let deadline = self.now().checked_add(duration);
-        let deadline = deadline.unwrap_or_else(|| self.attach().clock().instant(Moment::MAX));
-        self.reset_at(deadline);
+        self.reset_with_lock(may_be_due);
     }
 
     /// All but a reset to later of a deferred sleep. Not inlined, to keep that one short.
     #[inline(never)]
-    fn reset_with_lock(&mut self) {
+    fn reset_with_lock(&mut self, may_be_due: bool) {
+        let held_timer = self.key().is_some();
         if self.move_timer() {
             return;
         }
@@ -246,7 +252,7 @@ impl Sleep {
             find,
             is_new: false,
             // A timer that fires at once has woken the task, so its poll looks whether it is due.
-            may_be_due: true,
+            may_be_due: may_be_due || held_timer,
         };
         match mem::replace(&mut self.state, unarmed) {
             State::Kept(waker) => {
