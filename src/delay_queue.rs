@@ -11,8 +11,8 @@
 //!
 //! - *Waiting*: the last poll was pending. `waits_until` is the tick of the sleep, which holds the
 //!   same waker, and nothing is due before it. A call that makes a value due earlier moves the
-//!   sleep. A call that makes the first value due later, or takes it out, leaves the sleep: its
-//!   task wakes once for nothing.
+//!   sleep, or wakes the waker if the wheel is past that tick. A call that makes the first value
+//!   due later, or takes it out, leaves the sleep: its task wakes once for nothing.
 //! - *Idle*: the last poll was ready, or there was none. A poller may take an end of the stream for
 //!   "nothing yet". So a call that makes a value the first of all wakes the waker.
 //!
@@ -134,8 +134,12 @@ impl<T> DelayQueue<T> {
 
     #[track_caller]
     fn insert_due(&mut self, value: T, due: u64) -> Key {
-        self.announce(due);
-        Key(self.wheel.insert(due, value))
+        let is_first = self.is_before_all(self.wheel.turn_for(due));
+        let key = self.wheel.insert(due, value);
+        if is_first {
+            self.bring_forward(self.wheel.turn_for(due));
+        }
+        Key(key)
     }
 
     /// Polls for the next value that is due. `None` if the queue is empty. A value takes a unit of
@@ -182,9 +186,12 @@ impl<T> DelayQueue<T> {
 
     #[track_caller]
     fn reset_due(&mut self, key: &Key, due: u64) {
-        self.announce(due);
+        let is_first = self.is_before_all(self.wheel.turn_for(due));
         if !self.wheel.reset(key.0, due) {
             no_value();
+        }
+        if is_first {
+            self.bring_forward(self.wheel.turn_for(due));
         }
     }
 
@@ -271,17 +278,20 @@ impl<T> DelayQueue<T> {
         self.shrink_to_fit();
     }
 
-    /// Moves the sleep, or wakes the poller, if a value due at this tick will come before all
-    /// others.
-    fn announce(&mut self, due: u64) {
-        let turn = self.wheel.turn_for(due);
-        if let Some(tick) = self.waits_until {
-            if turn <= self.wheel.now() {
-                self.wake();
-            } else if turn < tick {
-                self.wait_until(turn);
-            }
-        } else if self.waker.is_some() && self.wheel.next_turn().is_none_or(|next| turn < next) {
+    /// Whether the poller has to learn of a value that becomes due at this tick.
+    fn is_before_all(&self, due: u64) -> bool {
+        match self.waits_until {
+            Some(tick) => due < tick,
+            None if self.waker.is_none() => false,
+            None => self.wheel.next_turn().is_none_or(|next| due < next),
+        }
+    }
+
+    #[cold]
+    fn bring_forward(&mut self, due: u64) {
+        if self.waits_until.is_some() && due > self.wheel.now() {
+            self.wait_until(due);
+        } else {
             self.wake();
         }
     }
@@ -415,5 +425,36 @@ impl<T> Expired<T> {
     /// The key that the value had.
     pub fn key(&self) -> Key {
         self.key
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+    use std::sync::Arc;
+    use std::task::Wake;
+
+    use super::*;
+
+    struct Panics;
+
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            resume_unwind(Box::new("a waker"));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_waker_that_panics_costs_no_value() {
+        let mut queue = DelayQueue::new();
+        let waker = Waker::from(Arc::new(Panics));
+        assert!(
+            queue
+                .poll_expired(&mut Context::from_waker(&waker))
+                .is_ready()
+        );
+        let insert = || queue.insert(1, Duration::from_secs(1));
+        assert!(catch_unwind(AssertUnwindSafe(insert)).is_err());
+        assert_eq!(queue.len(), 1);
     }
 }
