@@ -3,7 +3,7 @@
 use std::future::pending;
 use std::pin::pin;
 use std::sync::{Barrier, mpsc};
-use std::task::Poll;
+use std::task::{Poll, Waker};
 use std::thread;
 
 use futures::executor::block_on;
@@ -11,7 +11,7 @@ use tickwheel::error::Cancelled;
 use tickwheel::{DelayMap, Duration, Timer};
 
 use super::{OnDrop, bounded};
-use crate::common::{HOUR, MS, current_thread, multi_thread, poll_once};
+use crate::common::{HOUR, MS, arm, current_thread, multi_thread, poll_once};
 
 #[test]
 fn a_stream_of_a_timer_built_by_a_dropped_task_ends() {
@@ -92,4 +92,23 @@ fn a_sleep_that_was_due_before_the_end_is_ready_after_it() {
         assert!(poll_once(&mut unpolled).is_ready());
         assert!(poll_once(&mut armed).is_ready(), "it was {polled:?}");
     }
+}
+
+/// tokio ends its timers in batches, so the alarm may fire before the end shows elsewhere.
+#[test]
+fn an_end_that_only_the_alarm_shows_yet_expires_nothing() {
+    bounded(|| {
+        let runtime = multi_thread(1);
+        let timer = Timer::builder().build_on(runtime.handle()).unwrap();
+        let mut deadline = timer.deadline(HOUR);
+        arm(&mut deadline, Waker::noop());
+        let context = runtime.enter();
+        let mut between = [(); 100].map(|()| Box::pin(tokio::time::sleep(2 * HOUR)));
+        between
+            .iter_mut()
+            .for_each(|sleep| arm(sleep, Waker::noop()));
+        drop(context);
+        drop(runtime);
+        assert!(block_on(deadline).unwrap_err().is_shutdown());
+    });
 }
