@@ -434,6 +434,8 @@ mod tests {
     use std::sync::Arc;
     use std::task::Wake;
 
+    use tokio_test::{assert_ready, task};
+
     use super::*;
 
     struct Panics;
@@ -456,5 +458,17 @@ mod tests {
         let insert = || queue.insert(1, Duration::from_secs(1));
         assert!(catch_unwind(AssertUnwindSafe(insert)).is_err());
         assert_eq!(queue.len(), 1);
+    }
+    /// The task may wait for something else now.
+    #[tokio::test(start_paused = true)]
+    async fn a_value_that_becomes_the_first_wakes_the_task_that_took_one() {
+        let mut queue = task::spawn(DelayQueue::new());
+        queue.insert(1, Duration::ZERO);
+        queue.insert(2, Duration::from_millis(50));
+        assert_ready!(queue.poll_next());
+        queue.insert(3, Duration::from_secs(1));
+        assert!(!queue.is_woken());
+        queue.insert(4, Duration::from_millis(20));
+        assert!(queue.is_woken());
     }
 }
