@@ -168,7 +168,6 @@ impl Word {
         LockedWord(self)
     }
 
-    /// The index and the sequence of its timer's key. The sequence is zero before the first timer.
     #[inline]
     fn timeout_nanos(&self) -> u64 {
         // Acquire: a reader of a timeout sees the changes of the word before that was set (W6). A
@@ -274,6 +273,7 @@ impl LockedWord<'_> {
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, next)
     }
 
+    /// The index and the sequence of its timer's key. The sequence is zero before the first timer.
     #[inline]
     pub(crate) fn key(&self) -> (u32, u64) {
         // Relaxed, also in `set_key`: every writer and reader holds the lock, or is the only writer
