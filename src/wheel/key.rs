@@ -88,6 +88,11 @@ impl<T> Wheel<T> {
 
 /// By the index of a timer that is in the wheel.
 impl<T> Wheel<T> {
+    /// The index of the first timer from this index on.
+    pub(crate) fn next_index(&self, from: u32) -> Option<u32> {
+        self.nodes.next_index(from)
+    }
+
     pub(crate) fn due_at(&self, index: u32) -> u64 {
         self.nodes[index].due
     }

@@ -113,8 +113,10 @@ impl<K, V> DelayPart<K, V> {
 
     pub(super) fn make_all_due(&mut self, now: Setting) -> usize {
         let mut pending = 0;
-        for index in self.indices().collect::<Vec<_>>() {
+        let mut from = 0;
+        while let Some(index) = self.items.next_index(from) {
             pending += usize::from(self.make_due(index, now));
+            from = index + 1;
         }
         pending
     }
