@@ -4,22 +4,22 @@
 //! A thread remembers the timers that it used last. The hot path looks at the very last one, then
 //! the thread searches the others, and then the registry of all runtimes, under a lock.
 //!
-//! Invariant: the registry keeps no timer alive. A runtime's own timer lives while a thread
-//! remembers it, or a caller holds it or waits on it; a later use makes a new one.
+//! Invariant: a runtime has one timer of its own until it shuts down. The registry keeps it, since
+//! sleeps may wait on it, and drops those that have ended when another runtime comes.
 //!
 //! Orders that could go wrong, and why they do not:
 //!
-//! - *An id is used again*, which tokio does not do so far. If anything was armed on the old
-//!   runtime's timer, that timer is marked as ended by then, and is never found again.
+//! - *An id is used again*, which tokio does not do so far. The old runtime's timer is marked as
+//!   ended, soon after with tokio's alternative timer, and is never found after that.
 //! - *Two threads make the timer at once.* Each makes one outside the lock. The first to come is
 //!   registered, and the other thread takes that one. An unused timer does nothing.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock, Weak};
+use std::mem;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock};
 
-use super::handle::Inner;
 use super::thread_shard::{knows_driven, note_driven};
 use super::{Builder, Timer};
 use crate::runtime::{self, Handle, TryCurrentError};
@@ -45,7 +45,7 @@ const MOST_REMEMBERED: usize = 8;
 
 static REGISTRY: LazyLock<Mutex<Registry>> = LazyLock::new(Mutex::default);
 
-type Registry = HashMap<runtime::Id, Weak<Inner>>;
+type Registry = HashMap<runtime::Id, Timer>;
 
 #[track_caller]
 pub(crate) fn timer() -> Timer {
@@ -169,15 +169,15 @@ fn remember(id: runtime::Id, timer: &Timer) {
 #[track_caller]
 fn panic_outside(error: &TryCurrentError) -> ! {
     panic!(
-        "{error}. Call this from within a tokio runtime, \
-         or make a timer with `Timer::builder().build_on(&handle)` and use its methods"
+        "{}. Call this from within a tokio runtime, \
+         or make a timer with `Timer::builder().build_on(&handle)` and use its methods",
+        error.to_string().trim_end_matches('.')
     )
 }
 
 fn registered(id: runtime::Id) -> Option<Timer> {
-    let inner = registry().get(&id).and_then(Weak::upgrade)?;
-    // The lock is released, so a timer that has ended is dropped under no lock.
-    Some(Timer { inner }).filter(|timer| !timer.has_ended())
+    let timer = registry().get(&id).cloned();
+    timer.filter(|timer| !timer.has_ended())
 }
 
 #[track_caller]
@@ -188,17 +188,14 @@ fn make(handle: &Handle) -> Timer {
         Err(error) => panic!("{error}"),
     };
     let mut registry = registry();
-    let first = registry.get(&id).and_then(Weak::upgrade);
-    let first = first.map(|inner| Timer { inner });
-    if let Some(first) = first.filter(|first| !first.has_ended()) {
-        drop(registry);
-        return first;
-    }
     // A new runtime costs far more than a look at each of the others.
-    registry.retain(|_, other| other.strong_count() > 0);
-    registry.insert(id, Arc::downgrade(&timer.inner));
-    drop(registry);
-    timer
+    let others = mem::take(&mut *registry).into_iter();
+    let (ended, alive): (Registry, Registry) = others.partition(|(_, other)| other.has_ended());
+    *registry = alive;
+    let first = registry.entry(id).or_insert_with(|| timer.clone()).clone();
+    // All others are dropped under no lock.
+    drop((registry, ended));
+    first
 }
 
 fn registry() -> MutexGuard<'static, Registry> {
@@ -250,21 +247,22 @@ fn panic_without_thread(error: &io::Error) -> ! {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use tokio::runtime::Runtime;
 
     use super::*;
+
+    fn current_thread() -> Runtime {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        runtime.enable_time().build().unwrap()
+    }
 
     #[test]
     fn the_timers_of_runtimes_that_have_shut_down_are_forgotten() {
         let remembered = || REMEMBERED.with(|timers| timers.borrow().1.len());
-        for _ in 0..100 {
-            let runtime = runtime::workers(1);
-            let deadline = {
-                let _context = runtime.enter();
-                Timer::current().deadline(Duration::from_secs(60))
-            };
+        for make in [|| runtime::workers(1), current_thread].repeat(50) {
+            let runtime = make();
+            runtime.block_on(async { drop(Timer::current()) });
             drop(runtime);
-            drop(deadline);
             assert_eq!(remembered(), 0, "beside the latest, by this thread");
         }
         // Other tests have runtimes too.
@@ -273,13 +271,13 @@ mod tests {
 
     #[test]
     fn a_thread_remembers_only_the_timers_that_it_used_last() {
-        let mut runtime = tokio::runtime::Builder::new_current_thread();
-        let mut runtime = || runtime.enable_time().build().unwrap();
-        let runtimes: Vec<_> = (0..2 * MOST_REMEMBERED).map(|_| runtime()).collect();
-        for runtime in &runtimes {
+        let runtimes: Vec<_> = (0..2 * MOST_REMEMBERED).map(|_| current_thread()).collect();
+        let timer = |runtime: &Runtime| {
             let _context = runtime.enter();
-            drop(Timer::current());
-        }
+            Arc::downgrade(&Timer::current().inner)
+        };
+        let timers: Vec<_> = runtimes.iter().map(timer).collect();
+        assert!(timers.iter().all(|it| it.strong_count() > 0));
         let (latest, others) = REMEMBERED.take();
         let ids: Vec<_> = others.iter().chain(&latest).map(|it| it.runtime).collect();
         let last = runtimes[MOST_REMEMBERED..].iter();
