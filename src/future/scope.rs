@@ -72,7 +72,8 @@ pin_project! {
     /// 1. The future is polled first, and wins if it is ready, even after the deadline. Otherwise
     ///    the scope returns [`Elapsed`] once its deadline has passed.
     /// 2. No [`Timeout`](crate::Timeout) and no scope made while the future is polled ends after
-    ///    the scope, on any timer, even after it was moved out of the scope. A
+    ///    the scope, on any timer, even after it was moved out of the scope. But a timeout that is
+    ///    made after the deadline ends within two ticks, so that a loop of retries does not spin. A
     ///    [`Sleep`](crate::Sleep), an [`Interval`](crate::Interval) and a
     ///    [`Deadline`](crate::Deadline) keep their own time. If the scope and an inner timeout end
     ///    together, either may report `Elapsed`.

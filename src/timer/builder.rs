@@ -105,7 +105,8 @@ impl Builder {
     }
 
     /// Like [`build`](Builder::build), on the runtime of `handle`, from any thread. If that runtime
-    /// has shut down, the timer has ended too.
+    /// has shut down, the timer has ended too. As [`Handle::enter`] does, it panics in a
+    /// thread-local's destructor once tokio's own thread-local is gone.
     pub fn build_on(self, handle: &Handle) -> Result<Timer, BuildError> {
         let is_driven_here = grid::is_driven_here(handle);
         let for_task = try_id().is_some();
