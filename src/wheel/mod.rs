@@ -60,6 +60,7 @@
 
 mod debug;
 mod key;
+mod segment;
 mod segments;
 mod slots;
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The storage of a wheel: its nodes, in segments that are made and freed one by one.
 //!
-//! A *segment* is a slab of 8 to 512 places, some 16 to 32 KiB. A node's `u32` index is the number
+//! A [segment](Segment) has 8 to 512 places, some 16 to 32 KiB. A node's `u32` index is the number
 //! of its segment in the upper bits, and its place there in the lower ones. The states of a segment
 //! are those of Bonwick's slab allocator (1994):
 //!
@@ -13,8 +13,8 @@
 //! Invariants:
 //!
 //! - A node keeps its index until it is removed.
-//! - A slab never grows, so no node is moved. Only the first slab starts small and doubles, to keep
-//!   small wheels small: an insert moves at most half of a segment.
+//! - A segment never grows, so no node is moved. Only the first one starts small and doubles, to
+//!   keep small wheels small: an insert moves at most half of a segment.
 //! - A segment is freed together with its last node, unless no other one has room and it has at
 //!   most 32 KiB. So at most one segment without a node has memory, and one survivor keeps one
 //!   segment.
@@ -26,7 +26,7 @@
 
 use std::ops::{Index, IndexMut};
 
-use slab::Slab;
+use super::segment::Segment;
 
 /// The index of no node.
 pub(super) const NONE: u32 = u32::MAX;
@@ -46,7 +46,7 @@ const fn place_bits(node_bytes: usize) -> u32 {
 }
 
 pub(super) struct Segments<N> {
-    segments: Vec<Slab<N>>,
+    segments: Vec<Segment<N>>,
     with_room: Vec<u32>,
     freed: Vec<u32>,
     len: usize,
@@ -103,12 +103,12 @@ impl<N> Segments<N> {
             None => self.make_room(),
         };
         let nodes = &self.segments[number as usize];
-        number << Self::PLACE_BITS | nodes.vacant_key() as u32
+        number << Self::PLACE_BITS | nodes.vacant_place()
     }
 
-    /// Stores a node at the index that `vacant_index` has just returned.
-    #[inline]
-    pub(super) fn put(&mut self, index: u32, node: N) -> &mut N {
+    /// Builds a node at the index that `vacant_index` has just returned.
+    #[inline(always)]
+    pub(super) fn put(&mut self, index: u32, make: impl FnOnce() -> N) -> &mut N {
         let nodes = &mut self.segments[Self::number(index)];
         let is_doubled = nodes.len() == nodes.capacity();
         visit(if is_doubled { nodes.len() } else { 1 });
@@ -116,13 +116,11 @@ impl<N> Segments<N> {
         if nodes.len() == Self::PLACES - 1 {
             leave(&mut self.with_room);
         }
-        nodes.vacant_entry().insert(node)
+        nodes.insert_with(make)
     }
 
     /// Removes a node if `take` returns `Some` for it, and passes the node to `rest`.
-    ///
-    /// If `rest` forgets the node, nothing is copied out of the segment: a copy reads in one piece
-    /// what was just written in several, and waits for that. It made an armed sleep a tenth dearer.
+    /// If `rest` forgets the node, nothing is copied out of the segment.
     #[inline(always)]
     pub(super) fn remove_with<R, V>(
         &mut self,
@@ -132,11 +130,10 @@ impl<N> Segments<N> {
     ) -> Option<(R, V)> {
         visit(1);
         let nodes = self.segments.get_mut(Self::number(index))?;
-        let taken = take(nodes.get_mut(Self::place(index))?)?;
-        let rest = rest(nodes.remove(Self::place(index)));
+        let removed = nodes.remove_with(Self::place(index), take, rest)?;
         let left = nodes.len();
         self.removed(Self::number(index), left);
-        Some((taken, rest))
+        Some(removed)
     }
 
     /// The first index in use, from this one on.
@@ -149,19 +146,17 @@ impl<N> Segments<N> {
             } else {
                 0
             };
-            let place = (from..nodes.capacity()).find(|&place| nodes.contains(place))?;
+            let place = nodes.next_occupied(from)?;
             Some((number << Self::PLACE_BITS | place) as u32)
         })
     }
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut N> {
-        let segments = self.segments.iter_mut();
-        segments.flat_map(|nodes| nodes.iter_mut().map(|(_, node)| node))
+        self.segments.iter_mut().flat_map(Segment::iter_mut)
     }
 
     pub(super) fn into_nodes(self) -> impl Iterator<Item = N> {
-        let segments = self.segments.into_iter();
-        segments.flat_map(|nodes| nodes.into_iter().map(|(_, node)| node))
+        self.segments.into_iter().flat_map(Segment::into_nodes)
     }
 
     /// Makes a segment with room, where there is none. Returns its number.
@@ -169,9 +164,9 @@ impl<N> Segments<N> {
     #[inline(never)]
     fn make_room(&mut self) -> u32 {
         let nodes = if self.segments.is_empty() {
-            Slab::new()
+            Segment::new()
         } else {
-            Slab::with_capacity(Self::PLACES)
+            Segment::with_capacity(Self::PLACES)
         };
         let number = self.freed.pop().unwrap_or(self.segments.len() as u32);
         if let Some(freed) = self.segments.get_mut(number as usize) {
@@ -202,7 +197,7 @@ impl<N> Segments<N> {
             return self.with_room.push(number);
         }
         if self.with_room.len() > 1 || Self::IS_LARGE {
-            self.segments[number as usize] = Slab::new();
+            self.segments[number as usize] = Segment::new();
             let position = self.with_room.iter().rposition(|&other| other == number);
             self.with_room.swap_remove(position.expect("it had room"));
             self.freed.push(number);
@@ -274,8 +269,9 @@ mod tests {
 
         pub(in crate::wheel) fn check(&self) {
             let (mut with_room, mut nodes, mut kept) = (0, 0, 0);
-            for (number, slab) in (0..).zip(&self.segments) {
-                let (len, capacity) = (slab.len(), slab.capacity());
+            for (number, segment) in (0..).zip(&self.segments) {
+                segment.check();
+                let (len, capacity) = (segment.len(), segment.capacity());
                 assert!(len <= Self::PLACES && capacity <= Self::PLACES);
                 if capacity > 0 && len < Self::PLACES {
                     with_room += 1;

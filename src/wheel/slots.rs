@@ -24,22 +24,19 @@ use super::{Key, Wheel};
 
 impl<T> Wheel<T> {
     /// Arms a timer with the value that `make` returns, and lends that value to the caller.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn arm(&mut self, due: u64, make: impl FnOnce() -> T) -> (Key, &mut T) {
         let sequence = self.next_sequence;
         self.next_sequence = sequence.saturating_add(1);
         let index = self.nodes.vacant_index();
         let (links, position) = self.append(index, due);
-        let node = self.nodes.put(
-            index,
-            Node {
-                due,
-                sequence,
-                links,
-                position,
-                value: make(),
-            },
-        );
+        let node = self.nodes.put(index, || Node {
+            due,
+            sequence,
+            links,
+            position,
+            value: make(),
+        });
         (Key::new(index, sequence), &mut node.value)
     }
 

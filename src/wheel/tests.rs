@@ -132,7 +132,7 @@ fn levels_are_made_on_overflow_and_dropped_once_empty() {
 
 #[test]
 fn a_node_is_no_larger_than_it_must_be() {
-    // The wheel adds the due, the sequence, two links and the position. The slab's tag is free.
+    // The wheel adds the due, the sequence, two links and the position. The tag of a place is free.
     assert!(size_of::<Option<Node<[u64; 3]>>>() <= 24 + 32);
 }
 
