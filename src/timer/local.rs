@@ -20,7 +20,7 @@ use std::io;
 use std::mem;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock};
 
-use super::thread_shard::{knows_driven, note_driven};
+use super::thread_shard::{note_worker, was_worker};
 use super::{Builder, Timer};
 use crate::runtime::{self, Handle, TryCurrentError};
 use crate::shard::Shard;
@@ -36,9 +36,8 @@ thread_local! {
 struct Remembered {
     runtime: runtime::Id,
     timer: Timer,
-    /// Of this thread, when it was this worker.
+    /// Of this thread, at that use.
     shard: Arc<Shard>,
-    worker: Option<usize>,
 }
 
 const MOST_REMEMBERED: usize = 8;
@@ -55,11 +54,17 @@ pub(crate) fn timer() -> Timer {
 #[track_caller]
 #[inline]
 pub(crate) fn shard() -> Arc<Shard> {
-    shard_on(&current_runtime())
+    let runtime = current_runtime();
+    if was_worker(runtime::worker_index()) {
+        shard_on(&runtime)
+    } else {
+        look_up(&runtime).shard().clone()
+    }
 }
 
 /// The shard on which the calling thread arms: of the current runtime's own timer, or of the
-/// process's timer outside of a runtime.
+/// process's timer outside of a runtime. It follows `ensure_worker_timer`, which has looked whether
+/// the thread is still the same worker.
 pub(crate) fn shard_of_poller() -> Arc<Shard> {
     match Handle::try_current() {
         Ok(runtime) => shard_on(&runtime),
@@ -76,12 +81,14 @@ fn shard_on(runtime: &Handle) -> Arc<Shard> {
     }
 }
 
-/// Whether this thread drives a runtime. Its first look-up is here, so that the call panics where
-/// the runtime has no time driver. On another runtime later, the poll panics.
+/// Whether this thread drives a runtime. Its first look-up as this worker is here, so that the call
+/// panics where the runtime has no time driver, and so that a sleep which arms need not ask which
+/// worker the thread is. On another runtime later, the poll panics.
 #[inline]
 #[track_caller]
 pub(crate) fn ensure_worker_timer() -> bool {
-    runtime::worker_index().is_some() && (knows_driven() || find_first())
+    let index = runtime::worker_index();
+    index.is_some() && (was_worker(index) || find_first())
 }
 
 #[cold]
@@ -102,16 +109,14 @@ fn current_runtime() -> Handle {
     }
 }
 
-/// This thread's last shard, if the runtime and the worker are still the same.
+/// This thread's last shard, if the runtime is still the same.
 #[inline]
 fn latest(runtime: runtime::Id) -> Option<Arc<Shard>> {
     let find = |remembered: &RefCell<Timers>| {
         let (latest, _) = &*remembered.borrow();
-        let found = latest.as_ref().filter(|latest| {
-            latest.runtime == runtime
-                && latest.worker == runtime::worker_index()
-                && !latest.shard.clock().has_ended()
-        });
+        let found = latest
+            .as_ref()
+            .filter(|latest| latest.runtime == runtime && !latest.shard.clock().has_ended());
         found.map(|latest| latest.shard.clone())
     };
     REMEMBERED.try_with(find).ok().flatten()
@@ -126,9 +131,7 @@ fn look_up(runtime: &Handle) -> Timer {
         Some(timer) => timer,
         None => make(runtime),
     };
-    if runtime::worker_index().is_some() {
-        note_driven(id);
-    }
+    note_worker(id);
     remember(id, &timer);
     timer
 }
@@ -148,7 +151,6 @@ fn remember(id: runtime::Id, timer: &Timer) {
         runtime: id,
         timer: timer.clone(),
         shard: timer.shard().clone(),
-        worker: runtime::worker_index(),
     };
     let take_its_place = |remembered: &RefCell<Timers>| {
         let is_kept = |one: &Remembered| one.runtime != id && !one.timer.has_ended();

@@ -6,8 +6,10 @@
 //! | a multi-thread runtime | is any other | a number of its own, beyond the workers' |
 //! | a current-thread runtime, or none | is any | a number of its own |
 //!
-//! An index is read each time, because `block_in_place` moves a worker to another thread. It counts
-//! only in the timer's own runtime, because each runtime counts its workers from zero.
+//! An index is read each time, because `block_in_place` moves a worker to another thread. A free
+//! function reads it when it makes a sleep, and not once more when that arms: on another worker by
+//! then, the sleep arms on the shard where that worker last made one. An index counts only in the
+//! timer's own runtime, because each runtime counts its workers from zero.
 //!
 //! A thread's own number is the smallest that no living thread has, so short-lived threads push no
 //! other one into a shared shard. The first one is that of `block_on` in most programs.
@@ -35,6 +37,9 @@ pub(super) enum Spread {
 std::thread_local! {
     /// The runtime that this thread drives, as far as it knows.
     static DRIVEN: Cell<Option<runtime::Id>> = const { Cell::new(None) };
+
+    /// The worker that this thread was when it last looked up the current runtime's timer.
+    static WORKER: Cell<Option<usize>> = const { Cell::new(None) };
 
     static OWN: OwnNumber = OwnNumber(acquire());
 }
@@ -96,13 +101,19 @@ impl Spread {
     }
 }
 
-pub(super) fn note_driven(runtime: runtime::Id) {
-    DRIVEN.with(|driven| driven.set(Some(runtime)));
+/// Notes which worker this thread is, if any, of the current runtime.
+pub(super) fn note_worker(runtime: runtime::Id) {
+    let index = runtime::worker_index();
+    WORKER.set(index);
+    if index.is_some() {
+        DRIVEN.set(Some(runtime));
+    }
 }
 
+/// Whether the thread was this worker, or none, when it last looked up the current runtime's timer.
 #[inline]
-pub(super) fn knows_driven() -> bool {
-    DRIVEN.with(Cell::get).is_some()
+pub(super) fn was_worker(index: Option<usize>) -> bool {
+    WORKER.get() == index
 }
 
 /// Whether the calling thread, a worker of some runtime, is one of this.
@@ -111,10 +122,10 @@ fn drives(runtime: runtime::Id) -> bool {
     #[cold]
     fn find_out() -> Option<runtime::Id> {
         let current = Handle::try_current().ok()?.id();
-        note_driven(current);
+        DRIVEN.set(Some(current));
         Some(current)
     }
-    DRIVEN.with(Cell::get).or_else(find_out) == Some(runtime)
+    DRIVEN.get().or_else(find_out) == Some(runtime)
 }
 
 #[inline]
@@ -202,7 +213,11 @@ mod tests {
             block_in_place(|| thread::sleep(Duration::from_micros(fastrand::u64(..500))));
             drop(local::shard());
         };
-        let finds: [FindShard; 2] = [local::shard, local::shard_of_poller];
+        let finds: [FindShard; 2] = [local::shard, || {
+            // As a free function does when it makes the sleep.
+            local::ensure_worker_timer();
+            local::shard_of_poller()
+        }];
         for find in finds.repeat(20) {
             // Each worker is busy with one of these, as a rule.
             let busy = Arc::new(AtomicUsize::new(0));
