@@ -240,9 +240,16 @@ impl Sleep {
     /// All but a reset to later of a deferred sleep. Not inlined, to keep that one short.
     #[inline(never)]
     fn reset_with_lock(&mut self, may_be_due: bool) {
-        let held_timer = self.key().is_some();
-        if self.move_timer() {
-            return;
+        let held_timer = self.key();
+        if let (Some(key), Some(shard)) = (held_timer, &self.shard) {
+            let (_, due) = due_on(shard, self.deadline);
+            if self.move_timer(key, due) {
+                return;
+            }
+            // The poll then need not read the clock.
+            if self.has_turned_to(due) {
+                return self.clear();
+            }
         }
         let find = match self.state {
             State::Unarmed { find, .. } => find,
@@ -252,14 +259,17 @@ impl Sleep {
             find,
             is_new: false,
             // A timer that fires at once has woken the task, so its poll looks whether it is due.
-            may_be_due: may_be_due || held_timer,
+            may_be_due: may_be_due || held_timer.is_some(),
         };
         match mem::replace(&mut self.state, unarmed) {
             State::Kept(waker) => {
                 let waker = ManuallyDrop::into_inner(waker);
                 // Without a look at the clock: until the driver passes it, the sleep may be reset
                 // to later. If that has passed it, or has ended, the task polls and finds that.
-                if self.arm(false, &waker).is_ready() {
+                if let Poll::Ready(ended) = self.arm(false, &waker) {
+                    if ended.is_ok() {
+                        self.state = State::Elapsed;
+                    }
                     self.attach().wake(waker);
                 }
             }
@@ -270,13 +280,12 @@ impl Sleep {
         }
     }
 
-    /// Moves its timer to the deadline, or gives it a word with a later due. `false` if it has
-    /// none, because it has fired or is not armed.
-    fn move_timer(&mut self) -> bool {
-        let (Some(key), Some(shard)) = (self.key(), &self.shard) else {
+    /// Moves its timer to the tick of the deadline, or gives it a word with a later due. `false` if
+    /// it has fired, or fires at once.
+    fn move_timer(&mut self, key: Key, due: Tick) -> bool {
+        let Some(shard) = &self.shard else {
             return false;
         };
-        let (_, due) = due_on(shard, self.deadline);
         match &mut self.state {
             State::Armed { tick, .. } if due == *tick => true,
             State::Armed { tick, waker, .. } if due > *tick => {
@@ -296,6 +305,11 @@ impl Sleep {
             }
             _ => shard.move_to(key, due),
         }
+    }
+
+    fn has_turned_to(&self, tick: Tick) -> bool {
+        let shard = self.shard.as_ref();
+        shard.is_some_and(|shard| shard.has_turned_to(tick))
     }
 
     /// The time until the deadline, by [`Timer::now`](crate::Timer::now). Zero once it has passed.
@@ -377,10 +391,7 @@ impl Sleep {
     #[inline]
     fn has_fired(&self) -> bool {
         match (&self.state, &self.shard) {
-            (State::Armed { tick, .. }, Some(shard)) => {
-                let turned_to = shard.turned_to();
-                turned_to >= *tick && turned_to != Tick::NEVER
-            }
+            (State::Armed { tick, .. }, Some(shard)) => shard.has_turned_to(*tick),
             (State::Deferred { word, .. }, _) => word.outcome() == Poll::Ready(EXPIRED),
             _ => false,
         }
@@ -400,13 +411,14 @@ impl Sleep {
         }
     }
 
-    /// Arms an unarmed sleep, unless it is due by the clock, if that is read, or by the driver.
+    /// Arms an unarmed sleep, unless it is due by the driver, or by the clock, if that is read.
     #[inline(always)] // Nearly every sleep is polled so once.
     fn arm(&mut self, reads_clock: bool, waker: &Waker) -> Poll<Outcome> {
         let deadline = self.deadline;
         let shard = self.attach();
         let (due, tick) = due_on(shard, deadline);
-        if reads_clock && shard.clock().is_due_now(due) {
+        // The driver is asked first, because a reading of the clock costs more.
+        if shard.has_turned_to(tick) || reads_clock && shard.clock().is_due_now(due) {
             return Poll::Ready(Ok(()));
         }
         let clone = waker.clone();
@@ -447,13 +459,15 @@ impl Sleep {
         let deadline = self.deadline;
         let may_be_due = matches!(self.state, State::Unarmed { may_be_due, .. } if may_be_due);
         let clock = self.attach().clock();
+        let Some(end) = clock.ended() else {
+            return Ok(());
+        };
         let due = clock.moment(deadline);
-        match clock.ended() {
-            // No task has polled an unarmed one since its deadline, maybe before the shutdown.
-            Some(end) if end < due && !(may_be_due && due <= clock.now()) => {
-                Err(Cancelled::SHUTDOWN)
-            }
-            _ => Ok(()),
+        // No task has polled an unarmed one since its deadline, maybe before the shutdown.
+        if end < due && !(may_be_due && due <= clock.now()) {
+            Err(Cancelled::SHUTDOWN)
+        } else {
+            Ok(())
         }
     }
 
@@ -556,8 +570,11 @@ impl FusedFuture for Sleep {
 impl Drop for Sleep {
     #[inline]
     fn drop(&mut self) {
-        if let State::Armed { .. } | State::Deferred { .. } | State::Kept(_) = self.state {
-            self.elapse();
+        match (&self.state, &self.shard) {
+            // Nothing else of this state has to be dropped.
+            (&State::Armed { key, .. }, Some(shard)) => shard.disarm(key.into()),
+            (State::Deferred { .. } | State::Kept(_), _) => self.elapse(),
+            _ => {}
         }
     }
 }

@@ -158,6 +158,14 @@ impl Shard {
         self.turned_to.get()
     }
 
+    /// Whether the driver has turned the shard to `tick`, which has begun then. `false` once the
+    /// shard is closed.
+    #[inline]
+    pub(crate) fn has_turned_to(&self, tick: Tick) -> bool {
+        let turned_to = self.turned_to();
+        turned_to >= tick && turned_to != Tick::NEVER
+    }
+
     /// Makes `waker` that of an armed timer, and returns its identity. `None` if it is not armed.
     pub(crate) fn register_waker(&self, key: Key, waker: &Waker) -> Option<WakerId> {
         self.register(waker, |locked| locked.state.wheel.get_mut(key))
