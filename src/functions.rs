@@ -6,6 +6,7 @@
 //! Invariant: a ready timeout and a sleep that is never polled touch no shared memory.
 
 use std::future::{Future, IntoFuture};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -15,6 +16,7 @@ use crate::future::limit;
 use crate::future::scope::Scope;
 use crate::future::sleep::Sleep;
 use crate::future::timeout::Timeout;
+use crate::shard::Shard;
 use crate::timer::local;
 
 /// Waits until `duration` has passed, like [`tokio::time::sleep`].
@@ -33,12 +35,7 @@ use crate::timer::local;
 #[track_caller]
 #[inline]
 pub fn sleep(duration: Duration) -> Sleep {
-    if local::ensure_worker_timer() {
-        if let Some(deadline) = Instant::now().checked_add(duration) {
-            return Sleep::detached(local::shard_of_poller, deadline, duration.is_zero());
-        }
-    }
-    attached_sleep(duration)
+    sleep_after(duration, false)
 }
 
 /// Waits until `deadline`, like [`tokio::time::sleep_until`].
@@ -47,10 +44,7 @@ pub fn sleep(duration: Duration) -> Sleep {
 #[track_caller]
 #[inline]
 pub fn sleep_until(deadline: Instant) -> Sleep {
-    if !local::ensure_worker_timer() {
-        return Sleep::until(local::shard(), deadline);
-    }
-    Sleep::detached(local::shard_of_poller, deadline, true)
+    sleep_to(deadline, false)
 }
 
 /// Bounds the time of a future from the call on, like [`tokio::time::timeout`].
@@ -68,14 +62,20 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 #[track_caller]
 #[inline]
 pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
-    Timeout::new(timeout_after(duration), future.into_future())
+    Timeout {
+        future: future.into_future(),
+        sleep: sleep_after(duration, limit::may_be_open()),
+    }
 }
 
 /// Like [`timeout`], until an instant, as [`tokio::time::timeout_at`].
 #[track_caller]
 #[inline]
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
-    Timeout::new(timeout_until(deadline), future.into_future())
+    Timeout {
+        future: future.into_future(),
+        sleep: sleep_to(deadline, limit::may_be_open()),
+    }
 }
 
 /// Ticks with a period, first at once, like [`tokio::time::interval`].
@@ -123,7 +123,10 @@ pub trait FutureExt: Future {
     where
         Self: Sized,
     {
-        Timeout::new(timeout_after(duration), self)
+        Timeout {
+            future: self,
+            sleep: sleep_after(duration, limit::may_be_open()),
+        }
     }
 
     /// Like [`tickwheel::timeout_at`](crate::timeout_at()).
@@ -133,42 +136,72 @@ pub trait FutureExt: Future {
     where
         Self: Sized,
     {
-        Timeout::new(timeout_until(deadline), self)
+        Timeout {
+            future: self,
+            sleep: sleep_to(deadline, limit::may_be_open()),
+        }
     }
 }
 
 impl<F: Future + ?Sized> FutureExt for F {}
 
-/// For a deadline that overflows, and for a thread that drives no runtime, where a failing look-up
-/// has to panic at the caller's line.
+/// A sleep, or the sleep of a timeout that an open scope may cap: the limit of a scope requires the
+/// timer at once.
+#[inline(always)] // So that the sleep is built where it stays, beside a future that may be large.
+#[track_caller]
+fn sleep_after(duration: Duration, may_be_capped: bool) -> Sleep {
+    let mut noted = None;
+    if !may_be_capped && local::ensure_worker_timer() {
+        noted = Instant::now().checked_add(duration);
+    }
+    let (shard, deadline) = match noted {
+        Some(deadline) => (None, deadline),
+        None => {
+            let shard = shard();
+            let deadline = deadline_after(&shard, duration, may_be_capped);
+            (Some(shard), deadline)
+        }
+    };
+    Sleep::new(
+        shard,
+        Some(local::shard_of_poller),
+        deadline,
+        duration.is_zero(),
+    )
+}
+
+/// Like `sleep_after`, until an instant.
+#[inline(always)]
+#[track_caller]
+fn sleep_to(deadline: Instant, may_be_capped: bool) -> Sleep {
+    let (shard, deadline) = if !may_be_capped && local::ensure_worker_timer() {
+        (None, deadline)
+    } else {
+        let shard = shard();
+        let deadline = capped(&shard, deadline, may_be_capped);
+        (Some(shard), deadline)
+    };
+    Sleep::new(shard, Some(local::shard_of_poller), deadline, true)
+}
+
+/// For a deadline that overflows, an open scope, and a thread that drives no runtime, where a
+/// failing look-up has to panic at the caller's line.
 #[cold]
 #[track_caller]
-fn attached_sleep(duration: Duration) -> Sleep {
-    Sleep::after(local::shard(), duration)
-}
-
-/// The sleep of a timeout. Where a scope may be open, its limit requires the timer at once. Each
-/// caller makes its own `Timeout`, because a large future must not be moved twice.
-#[inline(always)] // So that the compiler makes the sleep where it stays.
-#[track_caller]
-fn timeout_after(duration: Duration) -> Sleep {
-    if limit::may_be_open() {
-        return capped_sleep(duration);
-    }
-    sleep(duration)
+fn shard() -> Arc<Shard> {
+    local::shard()
 }
 
 #[cold]
-#[track_caller]
-fn capped_sleep(duration: Duration) -> Sleep {
-    limit::cap(sleep(duration))
+fn deadline_after(shard: &Shard, duration: Duration, may_be_capped: bool) -> Instant {
+    capped(shard, shard.clock().instant_after(duration), may_be_capped)
 }
 
-#[inline]
-#[track_caller]
-fn timeout_until(deadline: Instant) -> Sleep {
-    if limit::may_be_open() {
-        return limit::cap(sleep_until(deadline));
+#[cold]
+fn capped(shard: &Shard, own: Instant, may_be_capped: bool) -> Instant {
+    if may_be_capped {
+        limit::cap(own, shard.clock())
+    } else {
+        own
     }
-    sleep_until(deadline)
 }

@@ -94,6 +94,13 @@ impl Clock {
         }
     }
 
+    /// The instant `duration` from now, or the end of time for an excessive duration.
+    #[inline]
+    pub(crate) fn instant_after(&self, duration: Duration) -> Instant {
+        let instant = self.now_instant().checked_add(duration);
+        instant.unwrap_or_else(|| self.instant(Moment::MAX))
+    }
+
     #[inline]
     pub(crate) fn is_pausable(&self) -> bool {
         // A constant, so the compiler removes the rest where there is no pausable clock.

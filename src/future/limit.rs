@@ -17,7 +17,6 @@ use std::cell::Cell;
 use tokio::time::Instant;
 
 use crate::clock::Clock;
-use crate::future::sleep::Sleep;
 use crate::runtime::{TaskId, try_id};
 
 /// The limit of the timeouts that a task makes on this thread.
@@ -66,19 +65,18 @@ pub(crate) fn may_be_open() -> bool {
     LIMIT.get().is_some()
 }
 
-/// The sleep of a timeout made where a scope may be open: its own, or until the limit if that comes
-/// first.
+/// The deadline of a timeout made where a scope may be open, on a timer with this clock: its own,
+/// or the limit if that comes first.
 #[cold]
-pub(crate) fn cap(mut own: Sleep) -> Sleep {
-    if let Some(limit) = current() {
-        let deadline = own.deadline;
-        let clock = own.attach().clock();
-        let end = clock.translate(limit);
-        own.deadline = match end <= clock.now_instant() {
-            // Also in place of a passed deadline of its own: a loop may well take `remaining`.
-            true => next_tick(clock),
-            false => end.min(deadline),
-        };
+pub(crate) fn cap(own: Instant, clock: &Clock) -> Instant {
+    let Some(limit) = current() else {
+        return own;
+    };
+    let end = clock.translate(limit);
+    if end <= clock.now_instant() {
+        // Also in place of a passed deadline of its own: a loop may well take `remaining`.
+        next_tick(clock)
+    } else {
+        end.min(own)
     }
-    own
 }

@@ -134,27 +134,20 @@ enum State {
 }
 
 impl Sleep {
-    /// It reads the clock now, because nearly all sleeps fire.
-    #[inline(always)]
-    pub(crate) fn after(shard: Arc<Shard>, duration: Duration) -> Sleep {
-        let deadline = shard.clock().now_instant().checked_add(duration);
-        let deadline = deadline.unwrap_or_else(|| shard.clock().instant(Moment::MAX));
-        Sleep::new(Some(shard), None, deadline, duration.is_zero())
-    }
-
+    /// A sleep on this shard. Its deadline may have passed.
     #[inline(always)]
     pub(crate) fn until(shard: Arc<Shard>, deadline: Instant) -> Sleep {
         Sleep::new(Some(shard), None, deadline, true)
     }
 
-    /// A sleep that finds its timer when it arms, on the thread that then polls it.
+    /// Without a shard the sleep finds its timer by `find`, when it arms, on the thread that then
+    /// polls it.
+    ///
+    /// Callers compute the arguments, which travel in registers, and make the sleep in one place.
+    /// If a function returned a sleep through memory, the compiler would move it from there
+    /// together with the future beside it in a timeout, which may be large.
     #[inline(always)]
-    pub(crate) fn detached(find: FindShard, deadline: Instant, may_be_due: bool) -> Sleep {
-        Sleep::new(None, Some(find), deadline, may_be_due)
-    }
-
-    #[inline(always)]
-    fn new(
+    pub(crate) fn new(
         shard: Option<Arc<Shard>>,
         find: Option<FindShard>,
         deadline: Instant,
@@ -519,9 +512,18 @@ impl Sleep {
         }
     }
 
-    /// Takes its timer out, if any. Never inlined, to keep the drop of a sleep short enough to be
-    /// inlined.
+    /// Drops what its state holds, before the sleep itself is dropped. Never inlined, to keep that
+    /// drop short enough to be inlined.
     #[inline(never)]
+    fn release(&mut self) {
+        match (&self.state, &self.shard) {
+            // This state holds nothing else.
+            (&State::Armed { key, .. }, Some(shard)) => shard.disarm(key.into()),
+            _ => self.elapse(),
+        }
+    }
+
+    /// Takes its timer out, if any.
     pub(crate) fn elapse(&mut self) {
         if let (Some(key), Some(shard)) = (self.key(), &self.shard) {
             shard.disarm(key);
@@ -570,11 +572,8 @@ impl FusedFuture for Sleep {
 impl Drop for Sleep {
     #[inline]
     fn drop(&mut self) {
-        match (&self.state, &self.shard) {
-            // Nothing else of this state has to be dropped.
-            (&State::Armed { key, .. }, Some(shard)) => shard.disarm(key.into()),
-            (State::Deferred { .. } | State::Kept(_), _) => self.elapse(),
-            _ => {}
+        if let State::Armed { .. } | State::Deferred { .. } | State::Kept(_) = self.state {
+            self.release();
         }
     }
 }

@@ -51,12 +51,6 @@ pin_project! {
 }
 
 impl<F> Timeout<F> {
-    // Always inlined, so that the timeout is built in place.
-    #[inline(always)]
-    pub(crate) fn new(sleep: Sleep, future: F) -> Timeout<F> {
-        Timeout { future, sleep }
-    }
-
     access_within!(future: F);
 }
 

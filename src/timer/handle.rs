@@ -99,7 +99,8 @@ impl Timer {
     /// Like [`tickwheel::sleep`](crate::sleep), on this timer.
     #[inline]
     pub fn sleep(&self, duration: Duration) -> Sleep {
-        Sleep::after(self.shard().clone(), duration)
+        let (shard, deadline) = self.after(duration);
+        Sleep::new(Some(shard), None, deadline, duration.is_zero())
     }
 
     /// Like [`tickwheel::sleep_until`](crate::sleep_until), on this timer.
@@ -110,11 +111,14 @@ impl Timer {
     /// Like [`tickwheel::timeout`](crate::timeout), on this timer.
     #[inline]
     pub fn timeout<F: IntoFuture>(&self, duration: Duration, future: F) -> Timeout<F::IntoFuture> {
-        let sleep = match limit::may_be_open() {
-            false => Sleep::after(self.shard().clone(), duration),
-            true => limit::cap(self.sleep(duration)),
-        };
-        Timeout::new(sleep, future.into_future())
+        let (shard, mut deadline) = self.after(duration);
+        if limit::may_be_open() {
+            deadline = limit::cap(deadline, shard.clock());
+        }
+        Timeout {
+            future: future.into_future(),
+            sleep: Sleep::new(Some(shard), None, deadline, duration.is_zero()),
+        }
     }
 
     /// Like [`tickwheel::timeout_at`](crate::timeout_at), on this timer.
@@ -124,11 +128,15 @@ impl Timer {
         deadline: Instant,
         future: F,
     ) -> Timeout<F::IntoFuture> {
-        let sleep = match limit::may_be_open() {
-            false => Sleep::until(self.shard().clone(), deadline),
-            true => limit::cap(self.sleep_until(deadline)),
-        };
-        Timeout::new(sleep, future.into_future())
+        let shard = self.shard().clone();
+        let mut deadline = deadline;
+        if limit::may_be_open() {
+            deadline = limit::cap(deadline, shard.clock());
+        }
+        Timeout {
+            future: future.into_future(),
+            sleep: Sleep::until(shard, deadline),
+        }
     }
 
     /// Like [`tickwheel::scope`](crate::scope), on this timer. See [`Scope`] for a timer that goes
@@ -184,6 +192,15 @@ impl Timer {
         let now = clock.current_tick().get();
         let shards = self.inner.shards.iter().map(|shard| shard.slot_counts());
         Snapshot::new(now, clock.tick().as_duration(), shards)
+    }
+
+    /// A shard, and the instant `duration` from now. The clock is read now, because nearly all
+    /// sleeps arm.
+    #[inline(always)]
+    fn after(&self, duration: Duration) -> (Arc<Shard>, Instant) {
+        let shard = self.shard().clone();
+        let deadline = shard.clock().instant_after(duration);
+        (shard, deadline)
     }
 
     /// The calling thread's shard. A worker that moves to another thread takes its shard along.
