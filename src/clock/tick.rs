@@ -82,6 +82,7 @@ impl Moment {
         Moment(-Moment::after_epoch(distance).0)
     }
 
+    #[inline]
     pub(crate) fn after(self, duration: Duration) -> Moment {
         self.after_nanos(to_nanos(duration))
     }

@@ -19,6 +19,7 @@ use crate::shard::{Change, DeadlineRef, Shard};
 /// | call | cost |
 /// |---|---|
 /// | [`reset`](ResetHandle::reset), [`reset_from`](ResetHandle::reset_from) in time | a reading of the clock, and a compare-exchange if it is the first in its tick |
+/// | [`reset_after`](ResetHandle::reset_after), [`reset_at`](ResetHandle::reset_at) to later | the same |
 /// | the others | one short lock of the deadline's shard |
 ///
 /// ```
@@ -95,17 +96,21 @@ impl ResetHandle {
     /// Moves the deadline to now plus `delay`, earlier or later. Later resets push it on from
     /// there. Returns `false` if the deadline has expired or was cancelled.
     ///
-    /// A deadline moved into the 100 ms after a [stall](crate::Deadline) may get its grace.
+    /// A move to later takes no lock, like a [`reset`](ResetHandle::reset). A move to earlier takes
+    /// the lock of the deadline's shard. A deadline moved into the 100 ms after a [stall](crate::Deadline) may get its grace.
+    #[inline]
     pub fn reset_after(&self, delay: Duration) -> bool {
         let deadline = self.as_ref();
-        deadline.change(Change::MoveTo(deadline.now().after(delay)))
+        let now = deadline.now();
+        deadline.move_to(now, now.after(delay))
     }
 
     /// Like [`reset_after`](ResetHandle::reset_after), to an instant. A past instant expires the
     /// deadline at once, and the call returns `true`.
+    #[inline]
     pub fn reset_at(&self, deadline: Instant) -> bool {
-        let due = self.shard.clock().moment(deadline);
-        self.as_ref().change(Change::MoveTo(due))
+        let (moved, due) = (self.as_ref(), self.shard.clock().moment(deadline));
+        moved.move_to(moved.now(), due)
     }
 
     /// Moves the deadline later by `by`, and no reset takes that back. Returns `false` if the

@@ -112,6 +112,14 @@ impl DeadlineRef<'_> {
             && (self.word).reset(clock.tick(), now, since.map_or(now, |since| since.min(now)))
     }
 
+    /// Moves the deadline to a moment, earlier or later. One that has passed expires it.
+    #[inline]
+    pub(crate) fn move_to(self, now: Moment, due: Moment) -> bool {
+        let tick = self.shard.clock.tick();
+        let is_later = due > now && self.word.postpone_to(tick, now, due);
+        is_later || self.change(Change::MoveTo(due))
+    }
+
     /// Makes the deadline pending again, due its timeout from now. For its owner alone.
     pub(crate) fn restart(self) {
         let shard = self.shard;

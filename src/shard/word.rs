@@ -10,8 +10,8 @@
 //!
 //! The bits between are the *version of the timeout*, which changes with each `set_timeout`.
 //!
-//! A reset only makes a due later or leaves it, and needs no lock. All other changes go through a
-//! [`LockedWord`], which only a thread with a shard's lock can make.
+//! A reset, or a move to a later moment, only makes a due later or leaves it, and needs no lock. All
+//! other changes go through a [`LockedWord`], which only a thread with a shard's lock can make.
 //!
 //! A sleep that was reset while armed has a word too, without a timeout, a grace, or handles.
 //!
@@ -129,6 +129,23 @@ impl Word {
             // After the word (W2).
             let due = since.after_nanos(self.timeout_nanos());
             Some(if start < due { tick.due(due) } else { before })
+        })
+    }
+
+    /// Makes a pending deadline due at `due`, a moment after `now`. `false` if this needs the lock:
+    /// it is settled, due at a later tick, or has passed at `now` (W3).
+    #[inline]
+    pub(crate) fn postpone_to(&self, tick: TickLength, now: Moment, due: Moment) -> bool {
+        self.defer(|before| {
+            let start = tick.start_of(before);
+            if start <= now {
+                None
+            } else if start < due {
+                Some(tick.due(due))
+            } else {
+                // Within its tick the due stays, and this costs less than finding the tick.
+                (start.since(due) < tick.as_duration()).then_some(before)
+            }
         })
     }
 

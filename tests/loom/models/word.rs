@@ -58,6 +58,20 @@ impl Shared {
         })
     }
 
+    /// A move to a later tick as a handle does it.
+    fn postpone(&self, now: u64, to: u64) -> JoinHandle<bool> {
+        let shared = self.clone();
+        thread::spawn(move || {
+            let by_lock = |word: LockedWord<'_>| {
+                let expiry = word.expire_if(|due| due.get() <= now);
+                word.set_due(|_| Tick::new(to));
+                matches!(expiry, Expiry::Later(_))
+            };
+            let tick = TickLength::new(span(1)).unwrap();
+            shared.word.postpone_to(tick, at(now), at(to)) || shared.locked(by_lock)
+        })
+    }
+
     /// With the lock held. Whatever was done, the timer is then linked at the due.
     fn locked<R>(&self, act: impl FnOnce(LockedWord<'_>) -> R) -> R {
         let mut guard = lock(&self.lock);
@@ -94,6 +108,32 @@ fn of_a_reset_and_the_expiry_exactly_one_wins() {
         let moved = reset.join().unwrap();
         assert!(moved != expired, "moved: {moved}, expired: {expired}");
         assert_eq!(shared.locked(due), moved.then_some(19));
+    });
+}
+
+/// Fails when a move to later stores the word in place of the exchange.
+#[test]
+fn of_a_move_to_later_and_the_expiry_exactly_one_wins() {
+    loom::model(|| {
+        let shared = Shared::new();
+        let moved = shared.postpone(9, 30);
+        let expired = shared.turn(10);
+        let moved = moved.join().unwrap();
+        assert!(moved != expired, "moved: {moved}, expired: {expired}");
+        assert_eq!(shared.locked(due), moved.then_some(30));
+    });
+}
+
+/// Fails when a move answers `true` and leaves a due that lies beyond it.
+#[test]
+fn a_move_beside_a_reset_takes_effect_before_it_or_after_it() {
+    loom::model(|| {
+        let shared = Shared::new();
+        let (moved, reset) = (shared.postpone(5, 15), shared.reset(8));
+        assert!(moved.join().unwrap() && reset.join().unwrap());
+        let due = shared.locked(due).unwrap();
+        assert!([15, 18].contains(&due), "{due}");
+        shared.assert_linked_in_time();
     });
 }
 
