@@ -163,8 +163,6 @@ impl Driver {
 
     /// Turns until the alarm is set for a future tick, or left to its task.
     fn turn(&self, is_in_task: bool) {
-        // The last reference to a shard is dropped after the lock.
-        let shards: Vec<_> = self.shards().collect();
         let mut now = self.clock.now_or_epoch();
         let Some(mut locked) = self.alarm.try_lock() else {
             return;
@@ -181,10 +179,10 @@ impl Driver {
             // On a thread of the runtime, so that plain threads learn of a virtual clock.
             self.clock.is_virtual();
             self.reporter.driver_was_stalled(self.note_progress(now));
-            now = self.fire_due(&shards, now, waited_since, &mut state.wakers);
+            now = self.fire_due(now, waited_since, &mut state.wakers);
 
             locked = self.alarm.lock();
-            let next = self.next_check.begin(|| earliest_expiry(&shards));
+            let next = self.next_check.begin(|| self.earliest_expiry());
             self.clock.stalls().turn_ends(next, now);
             self.next_check.at(next);
             if !is_in_task && state.alarm.needs_task() {
@@ -208,17 +206,11 @@ impl Driver {
 
     /// Fires everything due at `now`, a batch of each shard in turn. Returns the time at the end.
     /// Work left to a task would wait in a run queue, behind tasks that are always ready.
-    fn fire_due(
-        &self,
-        shards: &[Arc<Shard>],
-        mut now: Moment,
-        waited_since: Tick,
-        wakers: &mut Vec<Waker>,
-    ) -> Moment {
+    fn fire_due(&self, mut now: Moment, waited_since: Tick, wakers: &mut Vec<Waker>) -> Moment {
         let present = self.clock.tick().current(now);
         loop {
             let mut is_finished = true;
-            for shard in shards.iter().filter(|shard| shard.next_expiry() <= present) {
+            for shard in self.shards().filter(|shard| shard.next_expiry() <= present) {
                 is_finished &= shard.fire_batch(present, now, waited_since, wakers);
                 self.reporter.wake_all(wakers);
                 // A waker may have taken its time.
@@ -239,13 +231,10 @@ impl Driver {
         let now = self.clock.now_or_epoch();
         let mut missed = None;
         loop {
-            // The last reference to a shard is dropped after the lock.
-            let all = earlier.is_none().then(|| self.shards());
-            let shards: Vec<_> = all.into_iter().flatten().collect();
             let Some(locked) = self.alarm.try_lock() else {
                 return missed;
             };
-            missed = missed.or(self.set_locked_alarm(locked, earlier.take(), now, &shards));
+            missed = missed.or(self.set_locked_alarm(locked, earlier.take(), now));
             if !self.alarm.is_asked_again() {
                 return missed;
             }
@@ -257,7 +246,6 @@ impl Driver {
         mut locked: LockedAlarm<'_>,
         earlier: Option<&ShardTick>,
         now: Moment,
-        shards: &[Arc<Shard>],
     ) -> Option<MissedTick> {
         let alarm = locked.as_mut().map(|state| &mut state.alarm);
         let Some(alarm) = alarm.and_then(|alarm| alarm.ended().is_none().then_some(alarm)) else {
@@ -279,7 +267,7 @@ impl Driver {
         let tick = match earlier {
             // It may be deferred since it was lowered, and would pull virtual time along.
             Some(expiry) => Some(expiry.get()).filter(|&tick| tick < self.next_check.tick())?,
-            None => self.next_check.begin(|| earliest_expiry(shards)),
+            None => self.next_check.begin(|| self.earliest_expiry()),
         };
         let stall = self.note_wait(tick, now);
         let mut missed = None;
@@ -323,6 +311,13 @@ impl Driver {
             .filter_map(Weak::upgrade)
     }
 
+    fn earliest_expiry(&self) -> Tick {
+        // A shard whose last reference ends here is empty, so under the alarm's lock too its drop
+        // runs no user code.
+        let expiries = self.shards().map(|shard| shard.next_expiry());
+        expiries.min().unwrap_or(Tick::NEVER)
+    }
+
     /// Releases the alarm's lock, outside of a turn. Closes every shard if the runtime has ended.
     fn unlock(&self, mut locked: LockedAlarm<'_>) {
         let Some(ended) = locked.as_mut().and_then(|state| state.alarm.ended()) else {
@@ -356,11 +351,6 @@ impl Drop for Driver {
         // So that the task ends.
         self.alarm_task.notify_one();
     }
-}
-
-fn earliest_expiry(shards: &[Arc<Shard>]) -> Tick {
-    let expiries = shards.iter().map(|shard| shard.next_expiry());
-    expiries.min().unwrap_or(Tick::NEVER)
 }
 
 impl TurnRequests for Driver {
