@@ -102,6 +102,9 @@ impl<T> Wheel<T> {
     /// Nothing more is due by `now`. Cascades ahead of time as far as the budget allows.
     fn finish(&mut self, budget: &mut usize) -> Found {
         self.elapsed = self.now;
+        if !self.may_have_crowd() {
+            return self.finished();
+        }
         if self.early.tick != self.now {
             self.early = Early {
                 tick: self.now,
@@ -122,11 +125,21 @@ impl<T> Wheel<T> {
         if *budget == 0 && self.early.left > 0 {
             return Found::Unfinished;
         }
+        self.finished()
+    }
+
+    fn finished(&mut self) -> Found {
         self.early.left = 0;
         // The next turn takes all of this into account.
         self.crowded = u64::MAX;
         self.rotations.truncate(2 * self.levels());
         Found::Nothing
+    }
+
+    /// Whether a slot may hold more than a few timers.
+    #[inline]
+    fn may_have_crowd(&self) -> bool {
+        self.len() > FEW
     }
 
     /// How many timers of the next slots of this and coarser levels a turn moves: twice those that
@@ -232,6 +245,9 @@ impl<T> Wheel<T> {
     /// The tick from which there is something to cascade ahead of time, or `due` if that is
     /// earlier.
     pub(super) fn early_before(&self, due: u64) -> u64 {
+        if !self.may_have_crowd() {
+            return due;
+        }
         let mut earliest = due;
         for (level, number, _) in self.occupied_slots().filter(|&(level, ..)| level > 0) {
             // Only the first slot and the one after it can be emptied before the first one's timers
