@@ -1,29 +1,59 @@
-//! How many live connections a pause of the process closes, in each way of closing idle ones.
+//! How many live connections a pause of the process closes, in each way of closing idle ones, for
+//! several pauses.
 //!
-//! Each run is a process of its own, this program with `--way`. The ways take turns, so that what
-//! else the machine does disturbs all of them alike.
+//! Each run is a process of its own, this program with `--way`. The ways take turns, and so do the
+//! pauses, so that what else the machine does disturbs all of them alike.
+//!
+//! The table is Markdown, so that README can have it.
 
-use std::io;
+use std::{io, iter};
 
 use clap::ValueEnum;
+use comfy_table::presets::ASCII_MARKDOWN;
+use comfy_table::{CellAlignment, Table};
+use tickwheel::Duration;
 
 use crate::options::Options;
-use crate::summary::{LIVE_CLOSED, NAME, figure};
+use crate::summary::{LIVE_CLOSED, figure};
 use crate::ways::Way;
 
-/// Makes all runs, and returns the table. An error if a pause has harmed a way that survives one.
+/// Above the column of the ways.
+const HEAD: &str = "how the server finds idle connections";
+
+/// What the runs with one pause closed.
+pub(crate) struct Column {
+    pub(crate) pause: Duration,
+    /// For each way, one number a run.
+    pub(crate) closed: Vec<Vec<u64>>,
+}
+
+impl Column {
+    pub(crate) fn new(pause: Duration) -> Column {
+        let closed = vec![Vec::new(); Way::value_variants().len()];
+        Column { pause, closed }
+    }
+}
+
+/// Makes all runs, and returns what they counted. An error if a pause has harmed a way that
+/// survives pauses.
 pub(crate) async fn compare(options: &Options) -> io::Result<String> {
-    let ways = Way::value_variants();
-    let mut closed = vec![Vec::new(); ways.len()];
+    let mut columns: Vec<_> = options.pauses.iter().copied().map(Column::new).collect();
     for round in 1..=options.rounds {
-        eprintln!("Round {round} of {} …", options.rounds);
-        for (way, closed) in ways.iter().zip(&mut closed) {
-            let run = options.run_another(format!("--way={}", way.name())).await?;
-            let printed = String::from_utf8_lossy(&run.stdout);
-            closed.push(judge(*way, &printed, run.status.success())?);
+        for Column { pause, closed } in &mut columns {
+            eprintln!(
+                "Round {round} of {}, a pause of {pause:?} …",
+                options.rounds
+            );
+            let options = options.with_pause(*pause);
+            for (way, closed) in Way::value_variants().iter().zip(closed) {
+                let run = options.run_another(format!("--way={}", way.name())).await?;
+                let printed = String::from_utf8_lossy(&run.stdout);
+                closed.push(judge(*way, &printed, run.status.success())?);
+            }
         }
     }
-    Ok(table(&closed))
+    let (condition, table) = (condition(options), table(&columns));
+    Ok(format!("{condition}\n\n{table}"))
 }
 
 /// How many live connections a run closed, by what it printed.
@@ -33,15 +63,42 @@ pub(crate) fn judge(way: Way, printed: &str, has_passed: bool) -> io::Result<u64
     closed.ok_or_else(|| io::Error::other(format!("{} has failed:\n{printed}", way.title())))
 }
 
-/// A line for each way, with the fewest and the most that its runs closed.
-pub(crate) fn table(closed: &[Vec<u64>]) -> String {
-    let mut table = format!("{:<NAME$}  {LIVE_CLOSED}", "");
-    for (way, closed) in Way::value_variants().iter().zip(closed) {
-        let range = match (closed.iter().min(), closed.iter().max()) {
-            (Some(least), Some(most)) if least != most => format!("{least} to {most}"),
-            (least, _) => least.map_or("-".to_string(), u64::to_string),
-        };
-        table += &format!("\n{:<NAME$}  {range}", way.title());
+/// What the table counts, and which pauses close a live connection at all.
+pub(crate) fn condition(options: &Options) -> String {
+    format!(
+        "Live connections closed, of {}: the fewest to the most, with --rounds {}.\n\
+         A pause costs live connections where it is longer than the timeout less the time\n\
+         between two heartbeats, here {:?}.",
+        options.connections,
+        options.rounds,
+        options.harmless_pause()
+    )
+}
+
+/// A line for each way, and a column for each pause with the fewest and the most that its runs
+/// closed. It is aligned, so that a terminal shows it too.
+pub(crate) fn table(columns: &[Column]) -> String {
+    let pauses = columns.iter().map(|column| seconds(column.pause));
+    let head = iter::once(HEAD.to_string()).chain(pauses);
+    let mut table = Table::new();
+    table.load_style(ASCII_MARKDOWN).set_header(head);
+    for (number, way) in Way::value_variants().iter().enumerate() {
+        let ranges = columns.iter().map(|column| range(&column.closed[number]));
+        table.add_row(iter::once(way.title()).chain(ranges));
     }
-    table
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    table.to_string()
+}
+
+fn range(closed: &[u64]) -> String {
+    match (closed.iter().min(), closed.iter().max()) {
+        (Some(least), Some(most)) if least != most => format!("{least} to {most}"),
+        (least, _) => least.map_or("-".to_string(), u64::to_string),
+    }
+}
+
+fn seconds(duration: Duration) -> String {
+    format!("{} s", duration.as_secs_f64())
 }

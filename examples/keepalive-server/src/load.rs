@@ -161,7 +161,7 @@ async fn run_client(plan: Arc<Plan>, falls_silent: bool) -> String {
         interval = plan.options.heartbeat;
         let is_silent = silent_from.is_some_and(|moment| next >= moment);
         let until = if is_silent {
-            client.gaps.last_sent.1 + plan.options.timeout + grace(plan.options.pause)
+            client.gaps.last_sent.1 + plan.options.timeout + grace(plan.options.pause())
         } else {
             next.min(plan.end)
         };

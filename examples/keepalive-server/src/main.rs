@@ -9,11 +9,13 @@
 //!
 //! With `--pause 4s` the server's process is stopped for four seconds in the middle of the run, and
 //! heartbeats wait in the sockets. Still no live connection may be closed. With `--compare` the
-//! server runs in each way, and the table says how many live connections such pauses closed.
+//! server runs in each way with each of several pauses. The table says how many live connections
+//! they closed. A pause that ends before the timeouts of live connections closes none in any way.
 //!
 //! ```text
 //! cargo run --release -p keepalive-server
 //! cargo run --release -p keepalive-server -- --compare
+//! cargo run --release -p keepalive-server -- --compare --pause 400ms,500ms
 //! cargo run --release -p keepalive-server -- --connections 1000 --pause 4s
 //! ```
 //!
@@ -86,7 +88,7 @@ async fn serve_under_load(options: &Options) -> io::Result<Summary> {
     let load = options.run_another(format!("--load-for={}", server.address));
     let pause = async {
         sleep(options.before_pause()).await;
-        match options.pause {
+        match options.pause() {
             Some(pause) => summary::stop_this_process(pause).await,
             None => Ok(()),
         }
@@ -99,6 +101,6 @@ async fn serve_under_load(options: &Options) -> io::Result<Summary> {
         clients,
         site: server.site.clone(),
         server: server.shut_down(SHUTDOWN_WITHIN).await,
-        pause: options.pause,
+        pause: options.pause(),
     })
 }

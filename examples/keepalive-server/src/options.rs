@@ -5,7 +5,7 @@ use std::process::{Output, Stdio};
 use std::{env, io};
 
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser};
+use clap::{ArgAction, CommandFactory, Parser};
 use tickwheel::Duration;
 use tokio::process::Command;
 
@@ -39,20 +39,23 @@ pub(crate) struct Options {
     #[arg(value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(0..=100))]
     pub(crate) silent: u32,
 
-    /// How long the clients send; longer than the timeout
+    /// How long the clients send; longer than the timeout. In a comparison, this is the run with the
+    /// longest pause, and a run with a shorter one ends sooner
     #[arg(long, default_value = "12s")]
     #[arg(value_name = "DURATION", value_parser = duration)]
     pub(crate) run_time: Duration,
 
-    /// Stop the server's process for this long in the middle of the run, while the clients go on
-    #[arg(long, value_name = "DURATION", value_parser = duration)]
-    pub(crate) pause: Option<Duration>,
+    /// Stop the server's process for this long in the middle of the run, while the clients go on. A
+    /// comparison takes several, with commas between them
+    #[arg(long = "pause", value_name = "DURATION", value_delimiter = ',', action = ArgAction::Set)]
+    #[arg(value_parser = duration)]
+    pub(crate) pauses: Vec<Duration>,
 
-    /// Run the server in each way, and print how many live connections each pause closed
+    /// Run the server in each way with each pause, and print how many live connections were closed
     #[arg(long, conflicts_with = "way")]
     pub(crate) compare: bool,
 
-    /// How often each way runs in a comparison
+    /// How often each way runs with each pause in a comparison
     #[arg(long, value_name = "COUNT", default_value = "5", requires = "compare")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: u32,
@@ -68,7 +71,7 @@ pub(crate) struct Options {
 
 /// The defaults of a comparison.
 const COMPARES: &str = "--connections=200 --timeout=500ms --heartbeat=50ms --silent=0 \
-                        --run-time=3500ms --pause=1500ms";
+                        --run-time=3500ms --pause=300ms,600ms,1500ms";
 
 impl Options {
     /// Of a command line whose first word is the program. An option that comes again counts anew.
@@ -115,7 +118,7 @@ impl Options {
             ("timeout", Some(self.timeout)),
             ("heartbeat", Some(self.heartbeat)),
             ("run-time", Some(self.run_time)),
-            ("pause", self.pause),
+            ("pause", self.pause()),
         ];
         let durations = durations.into_iter().filter_map(|(name, duration)| {
             let duration = humantime::format_duration(duration?);
@@ -133,14 +136,35 @@ impl Options {
             .await
     }
 
-    /// How long the run goes before the pause.
+    /// The pause of this run; of a comparison, the longest one.
+    pub(crate) fn pause(&self) -> Option<Duration> {
+        self.pauses.iter().max().copied()
+    }
+
+    /// How long a run goes before the pause, and at least as long after it.
     pub(crate) fn before_pause(&self) -> Duration {
-        self.run_time.saturating_sub(self.pause.unwrap_or_default()) / 2
+        let pause = self.pause().unwrap_or_default();
+        self.run_time.saturating_sub(pause) / 2
+    }
+
+    /// One run of this comparison. It has as much time before and after its pause as the others.
+    pub(crate) fn with_pause(&self, pause: Duration) -> Options {
+        Options {
+            run_time: 2 * self.before_pause() + pause,
+            pauses: vec![pause],
+            ..self.clone()
+        }
+    }
+
+    /// A pause up to this long closes no live connection. The last heartbeat lies at most
+    /// `--heartbeat` before the pause, so the deadline that it has set lies after the pause.
+    pub(crate) fn harmless_pause(&self) -> Duration {
+        self.timeout.saturating_sub(self.heartbeat)
     }
 
     /// What no single option can know of the others.
     pub(crate) fn check(&self) -> Result<(), &'static str> {
-        let pause = self.pause.unwrap_or(self.timeout);
+        let has_pause = !self.pauses.is_empty();
         let rules = [
             (
                 self.heartbeat <= self.timeout / 2,
@@ -151,16 +175,16 @@ impl Options {
                 "--run-time is not longer than --timeout: a silent client could not be closed",
             ),
             (
-                cfg!(unix) || self.pause.is_none(),
+                cfg!(unix) || !has_pause,
                 "a pause needs the signals STOP and CONT, which only Unix has",
             ),
             (
-                self.pause.is_none() || self.before_pause() >= self.timeout,
+                !has_pause || self.before_pause() >= self.timeout,
                 "--run-time is too short: it must have the --timeout before the pause and after it",
             ),
             (
-                !self.compare || pause >= self.timeout,
-                "--pause is shorter than --timeout: no way closes a live connection for it",
+                self.compare || self.pauses.len() <= 1,
+                "only --compare takes more than one --pause: a run without it has one pause at most",
             ),
         ];
         let broken = rules.into_iter().find(|(holds, _)| !holds);

@@ -22,7 +22,7 @@ use crate::server::{Report, Site};
 pub(crate) const LIVE_CLOSED: &str = "live connections closed";
 
 /// How wide the columns of the table are.
-pub(crate) const NAME: usize = 40;
+const NAME: usize = 40;
 const VALUE: usize = 14;
 
 /// The figure in a row of the table.

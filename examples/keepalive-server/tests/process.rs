@@ -33,11 +33,30 @@ fn a_pause_of_the_server_closes_no_live_connection() {
 
 #[test]
 fn a_comparison_closes_nothing_with_a_deadline() {
-    let output = keepalive_server("--compare --rounds 1 --connections 50");
+    let options = "--compare --rounds 1 --connections 50 --pause 300ms,600ms --run-time 1900ms";
+    let output = keepalive_server(options);
     let printed = String::from_utf8(output.stdout).expect("it is text");
-    for row in ["`IdleTimeout`", "`Deadline`"] {
-        assert_eq!(figure(&printed, row), "0", "{printed}");
+    assert!(printed.contains("here 450ms.\n\n| how"), "{printed}");
+    let rows = printed.lines().filter_map(|line| line.strip_prefix('|'));
+    let rows: Vec<Vec<&str>> = rows
+        .map(|row| row.split_terminator('|').map(str::trim).collect())
+        .collect();
+    assert_eq!(rows[0][1..], ["0.3 s", "0.6 s"], "{printed}");
+    for way in ["`IdleTimeout`", "`Deadline`"] {
+        assert!(rows.contains(&vec![way, "0", "0"]), "{printed}");
     }
-    assert_eq!(printed.trim_end().lines().count(), 8, "{printed}");
+    assert_eq!(rows.len(), 9, "{printed}");
+    assert!(rows.iter().all(|row| row.len() == 3), "{printed}");
     assert!(output.status.success(), "tokio's runs decide nothing");
+}
+
+#[test]
+fn a_run_with_two_pauses_is_refused() {
+    let output = keepalive_server("--pause 1s,2s");
+    let problem = String::from_utf8(output.stderr).expect("it is text");
+    assert!(!output.status.success());
+    assert!(
+        problem.contains("only --compare takes more than one --pause"),
+        "{problem}"
+    );
 }

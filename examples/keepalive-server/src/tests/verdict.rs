@@ -4,7 +4,7 @@ use clap::ValueEnum;
 use tickwheel::{Duration, Instant};
 
 use super::{HOUR, finish};
-use crate::compare::{judge, table};
+use crate::compare::{Column, condition, judge, table};
 use crate::load::{Clients, Gaps};
 use crate::options::Options;
 use crate::server::Server;
@@ -54,11 +54,19 @@ async fn a_run_with_any_violation_fails() {
 
 #[test]
 fn a_comparison_has_the_range_of_each_way() {
-    let mut closed = vec![vec![0]; Way::value_variants().len()];
-    closed[Way::Timeout as usize] = vec![31, 5];
-    let table = table(&closed);
-    assert!(table.contains("with tokio         5 to 31\n"), "{table}");
-    assert!(table.ends_with("`Deadline`                                0"));
+    let none = vec![vec![0]; Way::value_variants().len()];
+    let mut columns = [300, 1500].map(|pause| Column {
+        pause: Duration::from_millis(pause),
+        closed: none.clone(),
+    });
+    columns[1].closed[Way::Timeout as usize] = vec![31, 5];
+    let table = table(&columns);
+    let rows: Vec<&str> = table.lines().collect();
+    let head = "| how the server finds idle connections    | 0.3 s |   1.5 s |";
+    assert_eq!(rows[0], head, "{table}");
+    assert!(rows.contains(&"| `timeout(IDLE, read)`, with tokio        |     0 | 5 to 31 |"));
+    assert!(rows.contains(&"| `Deadline`                               |     0 |       0 |"));
+    assert_eq!(rows.len(), 2 + none.len(), "{table}");
 
     let printed = format!("way  x\n{LIVE_CLOSED}   7\n");
     assert_eq!(judge(Way::Timeout, &printed, false).unwrap(), 7);
@@ -74,10 +82,47 @@ fn options_that_contradict_each_other_are_refused() {
         ("--heartbeat=1500ms", false),
         ("--run-time=1s", false),
         ("--pause=9s", false),
-        ("--compare --pause=400ms", false),
+        ("--pause=1s,2s", false),
+        ("--compare --pause=400ms", true),
+        ("--compare --pause=400ms,3s", false),
+        ("--compare --pause=400ms,3s --run-time=4s", true),
     ] {
-        let line = format!("keepalive-server {options}");
-        let options = Options::of(line.split(' ').map(str::to_owned));
-        assert_eq!(options.check().is_ok(), fits, "{line}");
+        assert_eq!(of(options).check().is_ok(), fits, "{options}");
     }
+    let problem = of("--pause=1s,2s").check().unwrap_err();
+    assert!(problem.contains("only --compare takes more than one"));
+}
+
+fn of(options: &str) -> Options {
+    let line = format!("keepalive-server {options}");
+    Options::of(line.split(' ').map(str::to_owned))
+}
+
+#[test]
+fn pauses_that_are_given_take_the_place_of_the_usual_ones() {
+    let millis = |options| -> Vec<u128> {
+        let pauses = of(options).pauses;
+        pauses.iter().map(Duration::as_millis).collect()
+    };
+    assert_eq!(millis("--compare"), [300, 600, 1500]);
+    assert_eq!(millis("--compare --pause 1s,2s"), [1000, 2000]);
+    assert_eq!(millis("--pause 1s --pause 2s"), [2000]);
+}
+
+#[test]
+fn each_run_of_a_comparison_has_as_much_time_before_its_pause() {
+    let comparison = of("--compare");
+    for &pause in &comparison.pauses {
+        let run = comparison.with_pause(pause);
+        assert_eq!(run.pauses, [pause]);
+        assert_eq!(run.before_pause(), SECOND);
+        assert_eq!(run.run_time, 2 * SECOND + pause);
+    }
+}
+
+#[test]
+fn the_condition_has_the_timeout_less_a_heartbeat() {
+    let condition = condition(&of("--compare --timeout=3s --heartbeat=1s --rounds=2"));
+    assert!(condition.contains("of 200: the fewest to the most, with --rounds 2"));
+    assert!(condition.ends_with("between two heartbeats, here 2s."));
 }
