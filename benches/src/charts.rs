@@ -5,6 +5,10 @@
 //! has the same colour in every drawing; ours are of one hue, and what is no peer is grey. The same
 //! figures give the same bytes.
 
+mod pauses;
+
+pub use pauses::pauses;
+
 use crate::part::name;
 use crate::parts::{ARMED_SIZES, LOADS, RATES};
 use crate::results::{Results, shown};
@@ -169,63 +173,4 @@ fn short(number: f64) -> String {
         100.0.. => readable(number),
         _ => format!("{}", (number * 100.0).round() / 100.0),
     }
-}
-
-// How many live connections a pause of the server closes, in each way of finding idle ones. It is
-// drawn from README's table beside it, which `keepalive-server --compare` has counted.
-
-/// The head of the table in README.
-const COLUMN: &str = "live connections closed";
-const CLIENTS: f64 = 200.0;
-
-const BARS: [f64; 2] = [300.0, 650.0];
-const ROW: f64 = 30.0;
-const TOP: f64 = 58.0;
-
-/// The ways in README's table, each with the fewest and the most that were closed.
-fn ways(readme: &str) -> Vec<(String, [f64; 2])> {
-    let lines = readme.lines().skip_while(|line| !line.contains(COLUMN));
-    let lines = lines.skip(2).map_while(|line| line.strip_prefix('|'));
-    let way = |line: &str| {
-        let plain = line.replace(['*', '`'], "");
-        let mut cells = plain.split('|').map(str::trim);
-        let (way, closed) = (cells.next()?, cells.next()?);
-        let (least, most) = closed.split_once(" to ").unwrap_or((closed, closed));
-        Some((way.to_owned(), [least.parse().ok()?, most.parse().ok()?]))
-    };
-    lines
-        .map(|line| way(line).unwrap_or_else(|| panic!("no row of a way: {line}")))
-        .collect()
-}
-
-/// The picture for that README.
-pub fn pauses(readme: &str) -> String {
-    let ways = ways(readme);
-    let height = TOP + ROW * ways.len() as f64 + 10.0;
-    let title = format!("Live connections that a pause of the server closes, of {CLIENTS}");
-    let below = "Dark: the fewest of five pauses. Pale: the most.";
-    let mut svg = Drawing::new(height, &title, below);
-    let [left, right] = BARS;
-    for (number, (way, [least, most])) in ways.iter().enumerate() {
-        let middle = TOP + ROW * (number as f64 + 0.5);
-        let closes_none = *most == 0.0;
-        let weight = if closes_none { "600" } else { "400" };
-        let style = |anchor| format!(r#"font-weight="{weight}" text-anchor="{anchor}""#);
-        svg.text(left - 12.0, middle, &style("end"), way);
-        let width = |closed: f64| (right - left) * closed / CLIENTS;
-        let class = if closes_none { "c0" } else { "c1" };
-        for (closed, opacity) in [(*most, 0.4), (*least, 1.0)] {
-            let wide = if closes_none { 2.0 } else { width(closed) };
-            let top = middle - 9.0;
-            svg.add(format!(
-                r#"<rect x="{left}" y="{top}" width="{wide:.1}" height="18" class="dot {class}" fill-opacity="{opacity}"/>"#
-            ));
-        }
-        let closed = match least == most {
-            true => format!("{most}"),
-            false => format!("{least} to {most}"),
-        };
-        svg.text(left + width(*most) + 10.0, middle, &style("start"), &closed);
-    }
-    svg.end()
 }

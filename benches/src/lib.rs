@@ -11,7 +11,7 @@
 //!   results     what comes out of a run, and the ratios between its records
 //!   goals       what tickwheel sets out to reach in which row
 //!   report      RESULTS.md, whose words are in page.md, and README's table
-//!   charts      the drawings
+//!   charts      the drawings; README's picture of a pause is in charts/pauses
 //! ```
 //!
 //! # What makes a comparison fair here
