@@ -104,16 +104,16 @@ impl Spread {
 /// Notes which worker this thread is, if any, of the current runtime.
 pub(super) fn note_worker(runtime: runtime::Id) {
     let index = runtime::worker_index();
-    WORKER.set(index);
+    WORKER.with(|worker| worker.set(index));
     if index.is_some() {
-        DRIVEN.set(Some(runtime));
+        DRIVEN.with(|driven| driven.set(Some(runtime)));
     }
 }
 
 /// Whether the thread was this worker, or none, when it last looked up the current runtime's timer.
 #[inline]
 pub(super) fn was_worker(index: Option<usize>) -> bool {
-    WORKER.get() == index
+    WORKER.with(Cell::get) == index
 }
 
 /// Whether the calling thread, a worker of some runtime, is one of this.
@@ -122,10 +122,10 @@ fn drives(runtime: runtime::Id) -> bool {
     #[cold]
     fn find_out() -> Option<runtime::Id> {
         let current = Handle::try_current().ok()?.id();
-        DRIVEN.set(Some(current));
+        DRIVEN.with(|driven| driven.set(Some(current)));
         Some(current)
     }
-    DRIVEN.get().or_else(find_out) == Some(runtime)
+    DRIVEN.with(Cell::get).or_else(find_out) == Some(runtime)
 }
 
 #[inline]
