@@ -4,7 +4,7 @@
 use std::task::Waker;
 use std::thread;
 
-use tickwheel::{DeadlineMap, DelayMap, Timer, metrics::Metrics, sleep};
+use tickwheel::{DeadlineMap, DelayMap, Instant, ResetHandle, Timer, metrics::Metrics, sleep};
 use tokio_test::{assert_pending, task};
 
 use crate::common::{HOUR, MS, arm, current_thread, poll_once, waker_fn};
@@ -79,7 +79,7 @@ async fn a_deadline_that_was_reset_is_late_by_its_last_due() {
 fn timers_behind_a_waker_that_blocks_are_late_by_that() {
     current_thread().block_on(async {
         let timer = Timer::builder().shards(1).build().unwrap();
-        let due = tickwheel::Instant::now() + 20 * MS;
+        let due = Instant::now() + 20 * MS;
         let mut sleeps: Vec<_> = (0..200).map(|_| timer.sleep_until(due)).collect();
         arm(&mut sleeps[0], &waker_fn(|| thread::sleep(300 * MS)));
         sleeps[1..]
@@ -92,6 +92,28 @@ fn timers_behind_a_waker_that_blocks_are_late_by_that() {
         assert_eq!(end, 256 * MS);
         assert!(within_256_ms <= 128, "the waker's batch: {within_256_ms}");
     });
+}
+
+/// It takes no lock, so the timer stays where it is linked until the driver comes. A move to earlier
+/// links it anew.
+#[tokio::test(start_paused = true)]
+async fn a_move_to_later_leaves_the_timer_to_the_driver() {
+    type Move = fn(&ResetHandle) -> bool;
+    let moves: [(Move, u64); 4] = [
+        (|handle| handle.reset_after(30 * MS), 1),
+        (|handle| handle.reset_at(Instant::now() + 30 * MS), 1),
+        (|handle| handle.reset_after(15 * MS), 0),
+        (|handle| handle.reset_at(Instant::now() + 15 * MS), 0),
+    ];
+    for (move_it, rescheduled) in moves {
+        let timer = Timer::builder().build().unwrap();
+        let deadline = timer.deadline(20 * MS);
+        assert!(move_it(&deadline.handle()));
+        let due = deadline.handle().deadline().unwrap();
+        assert_eq!(deadline.await, Ok(()));
+        assert!(Instant::now() >= due && Instant::now() < due + 2 * MS);
+        assert_eq!(timer.metrics().rescheduled, rescheduled);
+    }
 }
 
 #[tokio::test(start_paused = true)]
