@@ -64,7 +64,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
     Timeout {
         future: future.into_future(),
-        sleep: sleep_after(duration, limit::may_be_open()),
+        sleep: sleep_after(duration, limit::is_open()),
     }
 }
 
@@ -74,7 +74,7 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
     Timeout {
         future: future.into_future(),
-        sleep: sleep_to(deadline, limit::may_be_open()),
+        sleep: sleep_to(deadline, limit::is_open()),
     }
 }
 
@@ -125,7 +125,7 @@ pub trait FutureExt: Future {
     {
         Timeout {
             future: self,
-            sleep: sleep_after(duration, limit::may_be_open()),
+            sleep: sleep_after(duration, limit::is_open()),
         }
     }
 
@@ -138,27 +138,27 @@ pub trait FutureExt: Future {
     {
         Timeout {
             future: self,
-            sleep: sleep_to(deadline, limit::may_be_open()),
+            sleep: sleep_to(deadline, limit::is_open()),
         }
     }
 }
 
 impl<F: Future + ?Sized> FutureExt for F {}
 
-/// A sleep, or the sleep of a timeout that an open scope may cap: the limit of a scope requires the
+/// A sleep, or the sleep of a timeout that an open scope caps: the limit of a scope requires the
 /// timer at once.
 #[inline(always)] // So that the sleep is built where it stays, beside a future that may be large.
 #[track_caller]
-fn sleep_after(duration: Duration, may_be_capped: bool) -> Sleep {
+fn sleep_after(duration: Duration, is_capped: bool) -> Sleep {
     let mut noted = None;
-    if !may_be_capped && local::ensure_worker_timer() {
+    if !is_capped && local::ensure_worker_timer() {
         noted = Instant::now().checked_add(duration);
     }
     let (shard, deadline) = match noted {
         Some(deadline) => (None, deadline),
         None => {
             let shard = shard();
-            let deadline = deadline_after(&shard, duration, may_be_capped);
+            let deadline = deadline_after(&shard, duration, is_capped);
             (Some(shard), deadline)
         }
     };
@@ -173,12 +173,12 @@ fn sleep_after(duration: Duration, may_be_capped: bool) -> Sleep {
 /// Like `sleep_after`, until an instant.
 #[inline(always)]
 #[track_caller]
-fn sleep_to(deadline: Instant, may_be_capped: bool) -> Sleep {
-    let (shard, deadline) = if !may_be_capped && local::ensure_worker_timer() {
+fn sleep_to(deadline: Instant, is_capped: bool) -> Sleep {
+    let (shard, deadline) = if !is_capped && local::ensure_worker_timer() {
         (None, deadline)
     } else {
         let shard = shard();
-        let deadline = capped(&shard, deadline, may_be_capped);
+        let deadline = capped(&shard, deadline, is_capped);
         (Some(shard), deadline)
     };
     Sleep::new(shard, Some(local::shard_of_poller), deadline, true)
@@ -193,13 +193,13 @@ fn shard() -> Arc<Shard> {
 }
 
 #[cold]
-fn deadline_after(shard: &Shard, duration: Duration, may_be_capped: bool) -> Instant {
-    capped(shard, shard.clock().instant_after(duration), may_be_capped)
+fn deadline_after(shard: &Shard, duration: Duration, is_capped: bool) -> Instant {
+    capped(shard, shard.clock().instant_after(duration), is_capped)
 }
 
 #[cold]
-fn capped(shard: &Shard, own: Instant, may_be_capped: bool) -> Instant {
-    if may_be_capped {
+fn capped(shard: &Shard, own: Instant, is_capped: bool) -> Instant {
+    if is_capped {
         limit::cap(own, shard.clock())
     } else {
         own

@@ -97,7 +97,8 @@ impl ResetHandle {
     /// there. Returns `false` if the deadline has expired or was cancelled.
     ///
     /// A move to later takes no lock, like a [`reset`](ResetHandle::reset). A move to earlier takes
-    /// the lock of the deadline's shard. A deadline moved into the 100 ms after a [stall](crate::Deadline) may get its grace.
+    /// the lock of the deadline's shard. A deadline moved into the 100 ms after a
+    /// [stall](crate::Deadline) may get its grace.
     #[inline]
     pub fn reset_after(&self, delay: Duration) -> bool {
         let deadline = self.as_ref();

@@ -59,14 +59,20 @@ pub(crate) fn capped(deadline: Instant) -> Instant {
     current().map_or(deadline, |limit| limit.min(deadline))
 }
 
-/// Whether a scope may be open on this thread, maybe for another task.
+/// Whether this task has a scope open.
 #[inline]
-pub(crate) fn may_be_open() -> bool {
-    LIMIT.get().is_some()
+pub(crate) fn is_open() -> bool {
+    // Where none is open on the thread, for any task, this is one read of a word.
+    LIMIT.get().is_some() && is_of_this_task()
 }
 
-/// The deadline of a timeout made where a scope may be open, on a timer with this clock: its own,
-/// or the limit if that comes first.
+#[cold]
+fn is_of_this_task() -> bool {
+    current().is_some()
+}
+
+/// The deadline of a timeout made where a scope is open, on a timer with this clock: its own, or the
+/// limit if that comes first.
 #[cold]
 pub(crate) fn cap(own: Instant, clock: &Clock) -> Instant {
     let Some(limit) = current() else {

@@ -13,8 +13,9 @@
 //!   deferred --(poll: its word has expired)----------------------+
 //! ```
 //!
-//! A reset of a timer that has fired, or fires at once, leads back to unarmed. If an elapsed sleep
-//! has kept a waker, the reset itself arms it.
+//! A reset of a timer that has fired, or fires at once, leads back to unarmed, or to elapsed if the
+//! driver has turned to the new deadline. If an elapsed sleep has kept a waker, the reset itself
+//! arms it, or wakes its task for a deadline to which the driver has turned.
 //!
 //! A sleep of the free functions is *detached* at first: unarmed, and without a timer. It finds one
 //! when it has to arm, or needs the clock. A look-up writes a count that all threads share, and a

@@ -112,7 +112,7 @@ impl Timer {
     #[inline]
     pub fn timeout<F: IntoFuture>(&self, duration: Duration, future: F) -> Timeout<F::IntoFuture> {
         let (shard, mut deadline) = self.after(duration);
-        if limit::may_be_open() {
+        if limit::is_open() {
             deadline = limit::cap(deadline, shard.clock());
         }
         Timeout {
@@ -130,7 +130,7 @@ impl Timer {
     ) -> Timeout<F::IntoFuture> {
         let shard = self.shard().clone();
         let mut deadline = deadline;
-        if limit::may_be_open() {
+        if limit::is_open() {
             deadline = limit::cap(deadline, shard.clock());
         }
         Timeout {

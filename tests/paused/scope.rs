@@ -213,6 +213,29 @@ async fn the_tasks_of_a_local_set_are_not_bounded() {
     assert_nothing_armed();
 }
 
+/// As without a scope, a timeout takes the timer of the runtime that first polls it.
+#[test]
+fn the_timeouts_of_a_local_sets_tasks_take_their_timers_when_they_arm() {
+    let (first, second) = (current_thread(), current_thread());
+    let made = first.block_on(async {
+        let local = LocalSet::new();
+        let other = async {
+            let until = Instant::now() + MS;
+            (
+                timeout(MS, pending::<()>()),
+                timeout_at(until, pending::<()>()),
+            )
+        };
+        let within = local.run_until(async { tokio::task::spawn_local(other).await.unwrap() });
+        scope(in_seconds(60), within).await.unwrap()
+    });
+    drop(first);
+    second.block_on(async {
+        assert!(made.0.await.is_err());
+        assert!(made.1.await.is_err());
+    });
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn a_block_on_within_is_bounded_and_its_tasks_are_not() {
     let within = tokio::spawn(scope(in_seconds(60), async {
