@@ -6,7 +6,7 @@
 //!   part        what a part is, and the names of the contenders
 //!   parts/      the parts: each sets up contenders side by side and measures some rows
 //!   idioms      loops as users write them, with tokio's timers and with ours
-//!   harness     how a row is measured: contenders in turn, in short samples, in tasks of a running runtime
+//!   harness/    how a row is measured: contenders in turn, in short samples, in tasks of a running runtime
 //!   rows        what each row is, in words
 //!   results     what comes out of a run, and the ratios between its records
 //!   goals       what tickwheel sets out to reach in which row

@@ -1,0 +1,35 @@
+//! How a row is measured: a [`Race`] lets operations take turns, a [`load()`] whole servers and
+//! clients, and a [`Record`] is what comes out of each.
+//!
+//! ```text
+//!   race         contenders that take turns on a runtime
+//!   sample       one sample of one contender, in a task
+//!   operation    what a contender does, and the durations and futures that it takes
+//!   load         contenders that stand in a server, a client or a proxy
+//!   record       samples, their medians and quartiles
+//! ```
+
+mod load;
+mod operation;
+mod race;
+mod record;
+mod sample;
+
+use tokio::runtime::{Builder, Runtime};
+
+pub use load::{Client, Scene, load};
+pub use operation::{Durations, Hand, Inner, Operation, operation, polled_once};
+pub use race::{Race, at_once, core_time, in_turn};
+pub use record::{Quartiles, Record};
+pub use sample::{Pace, StartingLine, Took, batch, sample};
+
+/// A runtime of the kind that programs use, with this many workers; with 0 it is on the current
+/// thread.
+pub fn runtime(workers: usize) -> Runtime {
+    let mut builder = match workers {
+        0 => Builder::new_current_thread(),
+        _ => Builder::new_multi_thread(),
+    };
+    let builder = builder.worker_threads(workers.max(1)).enable_all();
+    builder.build().expect("the runtime starts")
+}
