@@ -8,10 +8,11 @@
 use std::future::Future;
 use std::hint::black_box;
 use std::pin::Pin;
-use std::time::Duration;
 
 use tokio::sync::mpsc::{Receiver, channel};
 use tokio::task::JoinSet;
+
+use crate::harness::TIMEOUT;
 
 /// What a program does with its timers.
 pub struct Idiom {
@@ -35,8 +36,6 @@ impl Idiom {
 /// Runs so many times in so many tasks at once.
 pub type Program = fn(tasks: usize, times: usize) -> Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Much longer than a run.
-const IDLE: Duration = Duration::from_secs(30);
 /// How many messages a channel holds.
 const CAPACITY: usize = 32;
 
@@ -52,12 +51,12 @@ macro_rules! written_with {
             use tokio::time::Instant;
             use $($time)::+::{interval, sleep, timeout};
 
-            use super::IDLE;
+            use super::TIMEOUT;
 
             type Messages = Receiver<usize>;
 
             pub(super) async fn timeout_each(mut messages: Messages) {
-                while let Ok(Some(message)) = timeout(IDLE, messages.recv()).await {
+                while let Ok(Some(message)) = timeout(TIMEOUT, messages.recv()).await {
                     black_box(message);
                 }
             }
@@ -69,20 +68,20 @@ macro_rules! written_with {
                             Some(message) => _ = black_box(message),
                             None => break,
                         },
-                        () = sleep(IDLE) => break,
+                        () = sleep(TIMEOUT) => break,
                     }
                 }
             }
 
             pub(super) async fn select_pinned(mut messages: Messages) {
-                let idle = sleep(IDLE);
+                let idle = sleep(TIMEOUT);
                 tokio::pin!(idle);
                 loop {
                     select! {
                         message = messages.recv() => match message {
                             Some(message) => {
                                 black_box(message);
-                                idle.as_mut().reset(Instant::now() + IDLE);
+                                idle.as_mut().reset(Instant::now() + TIMEOUT);
                             }
                             None => break,
                         },
@@ -92,7 +91,7 @@ macro_rules! written_with {
             }
 
             pub(super) async fn select_biased(mut messages: Messages) {
-                let idle = sleep(IDLE);
+                let idle = sleep(TIMEOUT);
                 tokio::pin!(idle);
                 loop {
                     select! {
@@ -101,7 +100,7 @@ macro_rules! written_with {
                         message = messages.recv() => match message {
                             Some(message) => {
                                 black_box(message);
-                                idle.as_mut().reset(Instant::now() + IDLE);
+                                idle.as_mut().reset(Instant::now() + TIMEOUT);
                             }
                             None => break,
                         },
@@ -110,7 +109,7 @@ macro_rules! written_with {
             }
 
             pub(super) async fn select_interval(mut messages: Messages) {
-                let mut ticks = interval(IDLE);
+                let mut ticks = interval(TIMEOUT);
                 loop {
                     select! {
                         message = messages.recv() => match message {
@@ -123,7 +122,7 @@ macro_rules! written_with {
             }
 
             pub(super) async fn interval_reset(mut messages: Messages) {
-                let mut ticks = interval(IDLE);
+                let mut ticks = interval(TIMEOUT);
                 loop {
                     select! {
                         message = messages.recv() => match message {
@@ -145,24 +144,24 @@ macro_rules! written_with {
                     }
                     Some(())
                 };
-                while let Ok(Some(())) = timeout(IDLE, hundred()).await {}
+                while let Ok(Some(())) = timeout(TIMEOUT, hundred()).await {}
             }
 
             pub(super) async fn made(times: usize) {
                 for _ in 0..times {
-                    let _made = black_box(sleep(IDLE));
+                    let _made = black_box(sleep(TIMEOUT));
                 }
             }
 
             pub(super) async fn ready(times: usize) {
                 for _ in 0..times {
-                    assert!(timeout(IDLE, async { black_box(1) }).await.is_ok());
+                    assert!(timeout(TIMEOUT, async { black_box(1) }).await.is_ok());
                 }
             }
 
             pub(super) async fn many(times: usize) {
                 let mut sleeps = Vec::with_capacity(times);
-                sleeps.extend((0..times).map(|_| Box::pin(sleep(IDLE))));
+                sleeps.extend((0..times).map(|_| Box::pin(sleep(TIMEOUT))));
                 for mut sleep in sleeps {
                     let _ = poll_fn(|cx| Poll::Ready(sleep.as_mut().poll(cx))).await;
                 }

@@ -20,7 +20,7 @@ use std::env;
 use std::process::Command;
 use std::task::{Context, Waker};
 
-use tickwheel_bench::harness::{Operation, Race, runtime};
+use tickwheel_bench::harness::{Operation, Race, Standing, runtime};
 use tickwheel_bench::idioms::{IDIOMS, Idiom};
 use tickwheel_bench::part::name;
 use tickwheel_bench::parts::COUNTED;
@@ -49,12 +49,15 @@ fn run(row: &str, contender: &str, times: usize) {
                 name::TOKIO => idiom.tokio,
                 _ => idiom.no_timer,
             };
-            runtime(0).block_on(program(1, times));
+            let runtime = runtime(0);
+            let _standing = Standing::of(contender, &runtime);
+            runtime.block_on(program(1, times));
         }
         None => {
             let mut races = COUNTED.iter().map(|race| race());
             let race = races.find(|race| race.row == row);
             let (runtime, mut hand) = race.expect("there is that row").alone(contender);
+            let _standing = Standing::of(contender, &runtime);
             let _within = runtime.enter();
             counted(&mut *hand, times);
         }

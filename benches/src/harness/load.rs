@@ -15,7 +15,7 @@ use cpu_time::ThreadTime;
 use tokio::runtime::Runtime;
 use tokio::task::JoinHandle;
 
-use super::{Record, in_turn};
+use super::{Record, Standing, in_turn};
 use crate::settings::Settings;
 
 /// Sends requests, one after the other.
@@ -34,7 +34,8 @@ pub struct Scene<C> {
     pub measured: Runtime,
 }
 
-/// Lets contenders take turns, and records for each the rows `<part>-rate` and `<part>-cpu`.
+/// Lets contenders take turns, each beside a [`Standing`] sleep on the measured runtime. Records
+/// for each the rows `<part>-rate` and `<part>-cpu`.
 pub fn load<C: Client>(
     part: &str,
     contenders: &[&'static str],
@@ -47,13 +48,15 @@ pub fn load<C: Client>(
         .map(Duration::from_millis);
     let rows = ["rate", "cpu"].map(|row| format!("{part}-{row}"));
     in_turn(&rows, contenders, rounds, |index| {
-        set_up(contenders[index]).turn(warm_up, sample)
+        let contender = contenders[index];
+        set_up(contender).turn(contender, warm_up, sample)
     })
 }
 
 impl<C: Client> Scene<C> {
     /// Requests a second, and nanoseconds of the measured thread for each.
-    fn turn(self, warm_up: Duration, sample: Duration) -> [f64; 2] {
+    fn turn(self, contender: &str, warm_up: Duration, sample: Duration) -> [f64; 2] {
+        let standing = Standing::of(contender, &self.measured);
         let requests = Arc::new(AtomicU64::new(0));
         let send = |mut client: C| {
             let requests = requests.clone();
@@ -82,6 +85,7 @@ impl<C: Client> Scene<C> {
             tasks.iter().all(|task| !task.is_finished()),
             "a client failed"
         );
+        standing.end();
         let requests = (after.1 - before.1) as f64;
         [
             requests / (after.0 - before.0).as_secs_f64(),
@@ -96,6 +100,7 @@ mod tests {
 
     use super::super::runtime;
     use super::*;
+    use crate::part::name;
 
     const WORK: Duration = Duration::from_millis(1);
 
@@ -123,7 +128,11 @@ mod tests {
                 other,
                 measured,
             };
-            let [rate, cpu] = scene.turn(Duration::from_millis(10), Duration::from_millis(300));
+            let [rate, cpu] = scene.turn(
+                name::TOKIO,
+                Duration::from_millis(10),
+                Duration::from_millis(300),
+            );
             assert!(rate > 0.0);
             let half = WORK.as_nanos() as f64 / 2.0;
             assert_eq!(cpu > half, is_measured, "{cpu} ns");

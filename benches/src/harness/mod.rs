@@ -6,6 +6,7 @@
 //!   sample       one sample of one contender, in a task
 //!   operation    what a contender does, and the durations and futures that it takes
 //!   load         contenders that stand in a server, a client or a proxy
+//!   standing     the sleep that is armed beside each contender
 //!   record       samples, their medians and quartiles
 //! ```
 
@@ -14,6 +15,7 @@ mod operation;
 mod race;
 mod record;
 mod sample;
+mod standing;
 
 use tokio::runtime::{Builder, Runtime};
 
@@ -22,6 +24,7 @@ pub use operation::{Durations, Hand, Inner, Operation, operation, polled_once};
 pub use race::{Race, at_once, core_time, in_turn};
 pub use record::{Quartiles, Record};
 pub use sample::{Pace, StartingLine, Took, batch, sample};
+pub use standing::{STANDING, Standing, TIMEOUT};
 
 /// A runtime of the kind that programs use, with this many workers; with 0 it is on the current
 /// thread.

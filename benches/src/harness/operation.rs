@@ -61,9 +61,9 @@ impl Durations {
         Durations(Box::new(array::from_fn(|_| random())))
     }
 
-    /// What timeouts commonly are: 5 to 60 seconds.
+    /// What timeouts commonly are: 30 to 60 seconds. They are due after the standing sleep.
     pub fn of_timeouts() -> Durations {
-        Durations::seconds(5..60)
+        Durations::seconds(30..60)
     }
 
     pub fn get(&self, index: usize) -> Duration {

@@ -7,10 +7,11 @@ use std::thread::available_parallelism;
 use tokio::runtime::Runtime;
 use tokio::task::unconstrained;
 
-use super::{Hand, Pace, Record, StartingLine, Took, runtime, sample};
+use super::{Hand, Pace, Record, Standing, StartingLine, Took, runtime, sample};
 use crate::settings::Settings;
 
-/// A row's contenders, which run alternately: in each round each of them has one sample.
+/// A row's contenders, which run alternately: in each round each of them has one sample, beside a
+/// [`Standing`] sleep.
 pub struct Race {
     pub row: String,
     threads: usize,
@@ -82,8 +83,11 @@ impl Race {
                 let hands = (0..self.threads).map(|_| (contender.make)());
                 contender.hands.extend(hands);
             }
+            let standing = Standing::of(self.names[index], &contender.runtime);
             let hands = &mut contender.hands;
-            [at_once(&contender.runtime, hands, self.pace, settings)]
+            let time = at_once(&contender.runtime, hands, self.pace, settings);
+            standing.end();
+            [time]
         })
     }
 }

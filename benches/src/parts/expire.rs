@@ -8,7 +8,7 @@ use cpu_time::ProcessTime;
 use hdrhistogram::Histogram;
 use tokio::task::yield_now;
 
-use crate::harness::runtime;
+use crate::harness::{Standing, runtime};
 use crate::part::{How, Part, name};
 use crate::settings::Settings;
 
@@ -24,15 +24,18 @@ pub const PART: Part = Part {
 
 fn run(contender: &str, settings: &Settings) -> Vec<(String, f64)> {
     match contender {
-        name::TICKWHEEL => measure(settings, tickwheel::sleep),
-        name::TOKIO => measure(settings, tokio::time::sleep),
-        name::PINGORA => measure(settings, pingora_timeout::sleep),
+        name::TICKWHEEL => measure(contender, settings, tickwheel::sleep),
+        name::TOKIO => measure(contender, settings, tokio::time::sleep),
+        name::PINGORA => measure(contender, settings, pingora_timeout::sleep),
         // Nothing is late: of all figures the CPU is left.
-        _ => measure(settings, |_| yield_now()).drain(..1).collect(),
+        _ => measure(contender, settings, |_| yield_now())
+            .drain(..1)
+            .collect(),
     }
 }
 
 fn measure<F: Future<Output = ()> + Send + 'static>(
+    contender: &str,
     settings: &Settings,
     sleep: fn(Duration) -> F,
 ) -> Vec<(String, f64)> {
@@ -40,8 +43,10 @@ fn measure<F: Future<Output = ()> + Send + 'static>(
     // All tasks are to sleep before the first one is due.
     let begin = Duration::from_millis(settings.either(2_000, 300));
     let span = begin;
+    let runtime = runtime(2);
+    let _standing = Standing::of(contender, &runtime);
     let cpu = ProcessTime::now();
-    let (late, early) = runtime(2).block_on(async move {
+    let (late, early) = runtime.block_on(async move {
         // Spawned from a task, like the tasks of a server.
         let spawner = tokio::spawn(async move {
             let start = Instant::now();

@@ -7,7 +7,6 @@ use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::time::Duration;
 
 use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
@@ -21,7 +20,7 @@ use tokio::net::TcpStream;
 use tokio::task::yield_now;
 
 use super::loopback::{Listener, clients};
-use crate::harness::{Client, Record, Scene, load, runtime};
+use crate::harness::{Client, Record, Scene, TIMEOUT, load, runtime};
 use crate::part::{How, Part, name};
 use crate::settings::Settings;
 
@@ -32,7 +31,6 @@ pub const PART: Part = Part {
 };
 
 const CONNECTIONS: usize = 64;
-const TIMEOUT: Duration = Duration::from_secs(30);
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n";
 const CONTENDERS: [&str; 3] = [name::TICKWHEEL, name::TOKIO, name::NO_TIMER];
 

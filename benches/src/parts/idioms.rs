@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use crate::harness::{Record, in_turn, runtime};
+use crate::harness::{Record, Standing, in_turn, runtime};
 use crate::idioms::{IDIOMS, Idiom};
 use crate::part::{How, Part, name};
 use crate::settings::Settings;
@@ -34,11 +34,14 @@ fn row(idiom: &Idiom, workers: usize, settings: &Settings) -> Vec<Record> {
     // Nanoseconds for each time, by the clock on the wall.
     let turn = |index: usize| {
         let (program, runtime) = &contenders[index];
+        let standing = Standing::of(CONTENDERS[index], runtime);
         let begin = Instant::now();
         for _ in 0..tries {
             runtime.block_on(program(tasks, times));
         }
-        [begin.elapsed().as_nanos() as f64 / (tries * tasks * times) as f64]
+        let took = begin.elapsed();
+        standing.end();
+        [took.as_nanos() as f64 / (tries * tasks * times) as f64]
     };
     (0..CONTENDERS.len()).for_each(|index| _ = turn(index)); // warms up
     in_turn(&[idiom.row(workers)], &CONTENDERS, settings.rounds, turn)

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tickwheel::Timer;
 use tokio_util::time::DelayQueue;
 
-use crate::harness::{Durations, runtime};
+use crate::harness::{Durations, Standing, runtime};
 use crate::part::{How, Part, name};
 use crate::settings::Settings;
 
@@ -33,6 +33,7 @@ const DEADLINES: usize = 100_000;
 
 fn run(contender: &str, settings: &Settings) -> Vec<(String, f64)> {
     let runtime = runtime(2);
+    let standing = Standing::of(contender, &runtime);
     let _within = runtime.enter();
     let durations = Durations::seconds(3_600..3_900);
     let away = (0..DEADLINES).map(|index| durations.get(index));
@@ -60,6 +61,7 @@ fn run(contender: &str, settings: &Settings) -> Vec<(String, f64)> {
     thread::sleep(time);
     let after = [context_switches(), turns()];
 
+    standing.end();
     let figure = |(row, (before, after)): (&str, (Option<u64>, Option<u64>))| {
         let each_second = (after? - before?) as f64 / time.as_secs_f64();
         Some((row.to_owned(), each_second))

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tickwheel::{DeadlineMap, DelayMap, Expirations, KeyedDeadline, Timer};
 use tokio_util::time::{DelayQueue, delay_queue};
 
-use crate::harness::{Hand, Race, Record, operation};
+use crate::harness::{Hand, Race, Record, STANDING, operation};
 use crate::part::{How, Part, name};
 use crate::settings::Settings;
 
@@ -20,6 +20,8 @@ pub const PART: Part = Part {
 };
 
 const KEYS: u64 = 100_000;
+/// The key that is due before all others.
+pub(super) const STANDS: u64 = u64::MAX;
 
 fn run(settings: &Settings) -> Vec<Record> {
     let reset = race(
@@ -60,6 +62,7 @@ fn race(row: String, threads: usize, ours: fn() -> Shared, act: fn(Shared) -> Ha
 
 fn filled<M: ByKey + Default>() -> Shared {
     let map = M::default();
+    map.insert_for(STANDS, STANDING);
     (0..KEYS).for_each(|key| map.insert(key));
     Arc::new(map)
 }
@@ -87,7 +90,10 @@ fn delay() -> Duration {
 }
 
 pub(super) trait ByKey: Send + Sync + 'static {
-    fn insert(&self, key: u64);
+    fn insert(&self, key: u64) {
+        self.insert_for(key, delay());
+    }
+    fn insert_for(&self, key: u64, after: Duration);
     /// Of values alone.
     fn remove(&self, _: u64) {
         unreachable!("it is not taken out")
@@ -110,8 +116,8 @@ impl Default for Deadlines {
 }
 
 impl ByKey for Deadlines {
-    fn insert(&self, key: u64) {
-        let deadline = self.map.insert(key, delay()).expect("there is no limit");
+    fn insert_for(&self, key: u64, after: Duration) {
+        let deadline = self.map.insert(key, after).expect("there is no limit");
         self.deadlines.lock().unwrap().push(deadline);
     }
 
@@ -134,8 +140,8 @@ impl Default for Values {
 }
 
 impl ByKey for Values {
-    fn insert(&self, key: u64) {
-        let replaced = self.map.insert(key, key, delay()).expect("it is open");
+    fn insert_for(&self, key: u64, after: Duration) {
+        let replaced = self.map.insert(key, key, after).expect("it is open");
         assert!(replaced.is_none());
     }
 
@@ -165,9 +171,9 @@ impl Locked {
 }
 
 impl ByKey for Locked {
-    fn insert(&self, key: u64) {
+    fn insert_for(&self, key: u64, after: Duration) {
         self.with(|KeyedQueue { values, queue }| {
-            let place = queue.insert(key, delay());
+            let place = queue.insert(key, after);
             assert!(values.insert(key, (key, place)).is_none());
         });
     }

@@ -25,8 +25,8 @@ use tickwheel::{DeadlineMap, Timer};
 use tokio::task::{unconstrained, yield_now};
 use tokio::time::Instant;
 
-use super::keyed::{ByKey, Locked, Values};
-use crate::harness::runtime;
+use super::keyed::{ByKey, Locked, STANDS, Values};
+use crate::harness::{STANDING, Standing, runtime};
 use crate::part::{How, Part, name};
 use crate::settings::Settings;
 
@@ -75,6 +75,7 @@ fn run(contender: &str, settings: &Settings) -> Vec<(String, f64)> {
     };
     settle_the_allocator();
     let runtime = runtime(1);
+    let _standing = Standing::of(contender, &runtime);
     let found = runtime.block_on(runtime.spawn(unconstrained(measured)));
     let figure = |(call, longest): (_, Duration)| {
         let millis = longest.as_secs_f64() * 1e3;
@@ -156,6 +157,7 @@ fn deadline_map(count: u64, timer: &Timer) -> Found {
 }
 
 fn by_key(count: u64, map: impl ByKey) -> [Duration; 2] {
+    map.insert_for(STANDS, STANDING);
     let insert = |key| {
         map.insert(key);
         key

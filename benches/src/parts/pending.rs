@@ -7,7 +7,7 @@
 use tickwheel::Timer;
 use tokio_util::time::DelayQueue;
 
-use crate::harness::{Durations, Hand, Inner, Race, Record, operation, polled_once};
+use crate::harness::{Durations, Hand, Inner, Race, Record, STANDING, operation, polled_once};
 use crate::part::{How, Part, name};
 use crate::settings::Settings;
 
@@ -83,6 +83,7 @@ pub(super) fn race(threads: usize) -> Race {
             race.enter($name, || {
                 let durations = Durations::of_timeouts();
                 let mut queue = <$queue>::new();
+                queue.insert(usize::MAX, STANDING);
                 operation(move |_, times| {
                     for index in 0..times {
                         let key = queue.insert(index, durations.get(index));

@@ -15,7 +15,7 @@ use itertools::iproduct;
 use tickwheel::Timer;
 use tokio::task::JoinSet;
 
-use crate::harness::runtime;
+use crate::harness::{Standing, TIMEOUT, runtime};
 use crate::part::{How, Part, name};
 use crate::settings::Settings;
 
@@ -49,7 +49,7 @@ fn run(contender: &str, settings: &Settings) -> Vec<(String, f64)> {
             let sleeps = settings.either(500_u32, 100);
             let mut figures = Vec::new();
             for workers in [0, 1, 2] {
-                let cpu = cpu_of(workers, async move {
+                let cpu = cpu_of(contender, workers, async move {
                     for _ in 0..sleeps {
                         sleep(Duration::from_millis(1)).await;
                     }
@@ -58,7 +58,7 @@ fn run(contender: &str, settings: &Settings) -> Vec<(String, f64)> {
                 figures.push((format!("sparse-{workers}"), each));
             }
             let time = Duration::from_millis(settings.either(500, 200));
-            let cpu = cpu_of(2, async move {
+            let cpu = cpu_of(contender, 2, async move {
                 let ticking = |_| async {
                     let mut ticks = interval(PERIOD);
                     loop {
@@ -71,7 +71,7 @@ fn run(contender: &str, settings: &Settings) -> Vec<(String, f64)> {
             });
             let percent = 100.0 * cpu.as_secs_f64() / time.as_secs_f64();
             figures.push(("intervals".to_owned(), percent));
-            figures.extend(loads(settings, || {
+            figures.extend(loads(contender, settings, || {
                 |pending| async { timeout(TIMEOUT, pending).await.ok() }
             }));
             figures
@@ -80,12 +80,12 @@ fn run(contender: &str, settings: &Settings) -> Vec<(String, f64)> {
     match contender {
         name::DROP_IN => free!(tickwheel::time),
         name::TOKIO => free!(tokio::time),
-        name::TICKWHEEL => loads(settings, || {
+        name::TICKWHEEL => loads(contender, settings, || {
             // For as long as the process runs, which has this one load.
             let timer: &Timer = Box::leak(Box::new(Timer::current()));
             move |pending| async { timer.timeout(TIMEOUT, pending).await.ok() }
         }),
-        _ => loads(settings, || {
+        _ => loads(contender, settings, || {
             |pending| async {
                 pending.await;
                 Some(())
@@ -94,7 +94,6 @@ fn run(contender: &str, settings: &Settings) -> Vec<(String, f64)> {
     }
 }
 
-const TIMEOUT: Duration = Duration::from_secs(30);
 const PERIOD: Duration = Duration::from_millis(10);
 
 /// Ready at its second poll.
@@ -112,7 +111,7 @@ fn once() -> Once {
 }
 
 /// Each task calls `make` once.
-fn loads<F, T>(settings: &Settings, make: fn() -> F) -> Vec<(String, f64)>
+fn loads<F, T>(contender: &str, settings: &Settings, make: fn() -> F) -> Vec<(String, f64)>
 where
     F: Fn(Once) -> T + Copy + Send + Sync + 'static,
     T: Future<Output = Option<()>> + Send + 'static,
@@ -120,7 +119,7 @@ where
     let time = Duration::from_millis(settings.either(500, 200));
     let measure = |(&(load, pause), &rate): (&(&str, Duration), &u32)| {
         let begin = Instant::now();
-        let cpu = cpu_of(2, async move {
+        let cpu = cpu_of(contender, 2, async move {
             let task = |_| async move {
                 let timeout = make();
                 let burst = |times| async move {
@@ -160,9 +159,18 @@ pub(super) async fn bursts<F: Future<Output = ()>>(
     }
 }
 
-/// The CPU that the process takes while a task runs, on a runtime of its own.
-fn cpu_of(workers: usize, task: impl Future<Output = ()> + Send + 'static) -> Duration {
-    runtime(workers).block_on(cpu_while(task))
+/// The CPU that the process takes while a task runs, on a runtime of its own, beside a standing
+/// sleep.
+fn cpu_of(
+    contender: &str,
+    workers: usize,
+    task: impl Future<Output = ()> + Send + 'static,
+) -> Duration {
+    let runtime = runtime(workers);
+    let standing = Standing::of(contender, &runtime);
+    let cpu = runtime.block_on(cpu_while(task));
+    standing.end();
+    cpu
 }
 
 /// The CPU that the process takes while a task runs.

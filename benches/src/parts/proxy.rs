@@ -7,14 +7,13 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use tickwheel::io::{IdleTimeout, TimeoutStream};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, copy_bidirectional};
 use tokio::net::TcpStream;
 
 use super::loopback::{Listener, clients, connect};
-use crate::harness::{Client, Record, Scene, load, runtime};
+use crate::harness::{Client, Record, Scene, TIMEOUT, load, runtime};
 use crate::part::{How, Part, name};
 use crate::settings::Settings;
 
@@ -25,7 +24,6 @@ pub const PART: Part = Part {
 };
 
 const CONNECTIONS: usize = 32;
-const TIMEOUT: Duration = Duration::from_secs(30);
 const CONTENDERS: [&str; 4] = [
     name::TICKWHEEL,
     name::READ_WRITE,

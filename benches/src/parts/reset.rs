@@ -15,7 +15,7 @@ use tickwheel::{ResetHandle, Timer};
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 use tokio_util::time::DelayQueue;
 
-use crate::harness::{Hand, Pace, Race, Record, operation};
+use crate::harness::{Hand, Pace, Race, Record, STANDING, TIMEOUT, operation};
 use crate::part::{How, Part, name};
 use crate::settings::Settings;
 
@@ -26,7 +26,6 @@ pub const PART: Part = Part {
 };
 
 pub(super) const HANDLES: usize = 10_000;
-pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
 /// Longer than a millisecond, so that each reset is the first one in its own, and writes.
 const EVERY: Duration = Duration::from_micros(2_200);
 
@@ -56,6 +55,7 @@ fn resets(mut race: Race, count: usize) -> Race {
     race.enter(name::TOKIO, move || in_turn(count, owned, reset_owned));
     race.enter(name::DELAY_QUEUE, move || {
         let mut queue = DelayQueue::new();
+        queue.insert((), STANDING);
         let mut keys = in_random_order(count, || queue.insert((), TIMEOUT))
             .into_iter()
             .cycle();

@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 
 use super::program::{LOADS, TASKS, bursts, cpu_while};
 use super::reset::{HANDLES, LastSeen, connect, in_random_order, owned, reset_owned};
-use crate::harness::runtime;
+use crate::harness::{Standing, runtime};
 use crate::part::{How, Part, name};
 use crate::settings::Settings;
 
@@ -39,21 +39,27 @@ const SETTLES: Duration = Duration::from_millis(50);
 
 fn run(contender: &str, settings: &Settings) -> Vec<(String, f64)> {
     match contender {
-        name::TICKWHEEL => measure(settings, connect, |handle| assert!(handle.reset())),
-        name::TOKIO => measure(settings, owned, reset_owned),
-        name::LAST_SEEN => measure(settings, LastSeen::start, |seen| seen.touch()),
-        _ => measure(settings, || (), |()| ()),
+        name::TICKWHEEL => measure(contender, settings, connect, |handle| {
+            assert!(handle.reset());
+        }),
+        name::TOKIO => measure(contender, settings, owned, reset_owned),
+        name::LAST_SEEN => measure(contender, settings, LastSeen::start, |seen| seen.touch()),
+        _ => measure(contender, settings, || (), |()| ()),
     }
 }
 
 fn measure<T: Send + 'static>(
+    contender: &str,
     settings: &Settings,
     connect: fn() -> T,
     reset: fn(&mut T),
 ) -> Vec<(String, f64)> {
     let time = Duration::from_millis(settings.either(500, 200));
     let measure = |rate: &u32| {
-        let millis = runtime(2).block_on(millis_of_cpu(*rate, time, connect, reset));
+        let runtime = runtime(2);
+        let standing = Standing::of(contender, &runtime);
+        let millis = runtime.block_on(millis_of_cpu(*rate, time, connect, reset));
+        standing.end();
         (format!("resets-{rate}"), millis)
     };
     RATES.iter().map(measure).collect()

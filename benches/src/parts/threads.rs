@@ -14,7 +14,9 @@ use tokio::runtime::Runtime;
 use tokio::task::{block_in_place, unconstrained, yield_now};
 
 use super::pending::hand;
-use crate::harness::{Pace, Record, StartingLine, at_once, core_time, in_turn, runtime, sample};
+use crate::harness::{
+    Pace, Record, Standing, StartingLine, at_once, core_time, in_turn, runtime, sample,
+};
 use crate::part::{How, Part, name};
 use crate::settings::Settings;
 
@@ -40,10 +42,16 @@ fn per_core(threads: usize, settings: &Settings) -> Vec<Record> {
     let row = format!("per-core-{threads}");
     in_turn(&[row], &CONTENDERS, settings.rounds, |index| {
         let line = StartingLine::new(threads);
+        // The timer that is held is that of no thread's runtime.
+        let standing = Standing::on(&timer);
         let run = || {
+            let runtime = runtime(0);
+            let standing = Standing::of(CONTENDERS[index], &runtime);
             let mut hand = hand::<false>(CONTENDERS[index], timer.clone());
             let task = sample(&mut *hand, Pace::Continuous, settings, &line);
-            runtime(0).block_on(unconstrained(task))
+            let took = runtime.block_on(unconstrained(task));
+            standing.end();
+            took
         };
         let took = thread::scope(|scope| {
             let threads: Vec<_> = (0..threads).map(|_| scope.spawn(run)).collect();
@@ -52,6 +60,7 @@ fn per_core(threads: usize, settings: &Settings) -> Vec<Record> {
                 .map(|it| it.join().expect("no thread panics"));
             took.collect::<Vec<_>>()
         });
+        standing.end();
         [core_time(&took)]
     })
 }
@@ -72,13 +81,16 @@ fn handed_over(settings: &Settings) -> Vec<Record> {
         ..settings.clone()
     };
     in_turn(&["in-place-2"], &CONTENDERS, settings.rounds, |index| {
+        let standing = Standing::of(CONTENDERS[index], &runtime);
         let worst = (0..ROUNDS).map(|_| {
             block_now_and_then(&runtime);
             let hand = |_| hand::<false>(CONTENDERS[index], held.clone());
             let mut hands = (0..WORKERS).map(hand).collect();
             at_once(&runtime, &mut hands, Pace::Continuous, &settings)
         });
-        [worst.fold(0.0, f64::max)]
+        let worst = worst.fold(0.0, f64::max);
+        standing.end();
+        [worst]
     })
 }
 

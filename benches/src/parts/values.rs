@@ -13,7 +13,7 @@ use hdrhistogram::Histogram;
 use tickwheel::{DelayMap, DelayQueue as OurQueue, Timer};
 use tokio_util::time::DelayQueue;
 
-use crate::harness::runtime;
+use crate::harness::{Standing, runtime};
 use crate::part::{How, Part, name};
 use crate::settings::Settings;
 
@@ -41,8 +41,8 @@ const SIZES: [(u32, u32, &str, usize); 2] = [
 
 /// Through a queue of either crate.
 macro_rules! through {
-    ($queue:ident, $values:ident) => {
-        measure(async move {
+    ($contender:ident, $queue:ident, $values:ident) => {
+        measure($contender, async move {
             let mut queue = $queue::new();
             while $values.start() {
                 for _ in 0..$values.count {
@@ -63,10 +63,10 @@ fn run(contender: &str, settings: &Settings) -> Vec<(String, f64)> {
     let figures = SIZES.into_iter().flat_map(|(count, times, name, rows)| {
         let mut values = Values::new(count, times, settings);
         let found = match contender {
-            name::TICKWHEEL => measure(through_map(values, 1)),
-            name::RECV_MANY => measure(through_map(values, 256)),
-            name::QUEUE => through!(OurQueue, values),
-            _ => through!(DelayQueue, values),
+            name::TICKWHEEL => measure(contender, through_map(values, 1)),
+            name::RECV_MANY => measure(contender, through_map(values, 256)),
+            name::QUEUE => through!(contender, OurQueue, values),
+            _ => through!(contender, DelayQueue, values),
         };
         let row = |row: &str| format!("{name}-{row}");
         let rows = ["cpu", "p50", "p99", "max"].into_iter().map(row).take(rows);
@@ -98,8 +98,10 @@ async fn through_map(mut values: Values, limit: usize) -> Values {
 }
 
 /// CPU, and how late the values were: the median, 99 % and the latest.
-fn measure(values: impl Future<Output = Values> + Send + 'static) -> [f64; 4] {
-    runtime(2).block_on(async {
+fn measure(contender: &str, values: impl Future<Output = Values> + Send + 'static) -> [f64; 4] {
+    let runtime = runtime(2);
+    let _standing = Standing::of(contender, &runtime);
+    runtime.block_on(async {
         let cpu = ProcessTime::now();
         let values = tokio::spawn(values).await.expect("the task does not panic");
         let cpu = cpu.elapsed().as_nanos() as f64 / values.late.len() as f64;

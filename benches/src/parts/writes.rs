@@ -25,8 +25,8 @@ use tickwheel::Timer;
 use tokio::time::Instant;
 
 use super::pending::hand;
-use super::reset::{TIMEOUT, connect, owned, reset_owned};
-use crate::harness::{Hand, operation, runtime};
+use super::reset::{connect, owned, reset_owned};
+use crate::harness::{Hand, Standing, TIMEOUT, operation, runtime};
 use crate::part::{How, Part, name};
 use crate::settings::Settings;
 
@@ -74,6 +74,7 @@ fn be_watched(row: &str, contender: &str) {
     let maps = fs::read_to_string("/proc/self/maps").expect("Linux tells");
     maps.lines().for_each(|line| println!("map {line}"));
     let runtime = runtime(2);
+    let _standing = Standing::of(contender, &runtime);
     let (ended, wait) = mpsc::channel();
     let mut held = Vec::new();
     for _ in 0..2 {

@@ -11,7 +11,7 @@ use tokio::task::{JoinSet, unconstrained, yield_now};
 
 use super::probes::{Found, Probes};
 use super::timers::{Kind, Timers};
-use crate::harness::runtime;
+use crate::harness::{Standing, runtime};
 
 /// How many timeouts the load of [`timeouts`] makes in each millisecond.
 const EACH_MILLISECOND: usize = 1_000;
@@ -36,6 +36,7 @@ impl Turn {
         F: Future<Output = Found> + Send + 'static,
     {
         let runtime = runtime(self.workers);
+        let _standing = Standing::of(self.contender, &runtime);
         let _within = runtime.enter();
         let load = load(Timers::of(self.contender));
         let task = runtime.spawn(unconstrained(load));
