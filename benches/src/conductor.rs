@@ -7,7 +7,7 @@ use std::env;
 use std::process::{Command, Stdio};
 
 use crate::harness::Record;
-use crate::part::{How, Part};
+use crate::part::{Build, How, Part, name};
 use crate::parts::PARTS;
 use crate::rows::rows;
 use crate::settings::{Settings, target_folder};
@@ -16,7 +16,17 @@ use crate::settings::{Settings, target_folder};
 pub fn measure(part: &Part, settings: &Settings) -> Result<Vec<Record>, String> {
     match part.how {
         How::Together(_) => records_of(inside(part.name), settings),
-        How::Built(program, arguments) => records_of(cargo_run(program, arguments), settings),
+        How::Built {
+            program,
+            arguments,
+            build,
+        } => {
+            let records = records_of(cargo_run(program, arguments, build), settings);
+            records.map_err(|error| match build.environment {
+                [] => error,
+                environment => format!("{program}, built with {environment:?}: {error}"),
+            })
+        }
         How::Apart {
             contenders, rounds, ..
         } => {
@@ -27,6 +37,7 @@ pub fn measure(part: &Part, settings: &Settings) -> Result<Vec<Record>, String> 
                 for contender in &order {
                     let mut command = inside(part.name);
                     command.args(["--contender", contender]);
+                    command.envs(name::environment(contender));
                     for record in records_of(command, settings)? {
                         Record::gather(&mut all, record);
                     }
@@ -48,7 +59,7 @@ pub fn measure_inside(part: &str, contender: Option<&str>, settings: &Settings) 
             let record = |(row, figure): (String, _)| Record::new(&row, contender, vec![figure]);
             run(contender, settings).into_iter().map(record).collect()
         }
-        How::Built(..) => unreachable!("another program measures it"),
+        How::Built { .. } => unreachable!("another program measures it"),
     });
 }
 
@@ -61,13 +72,21 @@ pub fn tell(records: &[Record]) {
 }
 
 /// A program of this package, which cargo builds first.
-fn cargo_run(program: &str, arguments: &str) -> Command {
+fn cargo_run(program: &str, arguments: &str, build: Build) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
     command.args(["run", "--release", "--quiet", "--bin", program]);
     command.args(["--manifest-path", manifest]);
     if let Some(own) = target_folder() {
-        command.env("CARGO_TARGET_DIR", own);
+        command.env("CARGO_TARGET_DIR", own.join(build.folder));
+    }
+    for &(variable, value) in build.environment {
+        // Flags for the compiler that this program was given hold there too.
+        let value = match env::var(variable) {
+            Ok(given) if variable == "RUSTFLAGS" => format!("{given} {value}"),
+            _ => value.to_owned(),
+        };
+        command.env(variable, value);
     }
     command.arg("--").args(arguments.split_whitespace());
     command

@@ -77,7 +77,7 @@ impl Standing {
 /// In the present runtime.
 fn sleep_of(contender: &str) -> Option<Sleep> {
     Some(match contender {
-        name::NO_TIMER | name::CLOCK => return None,
+        none if name::has_no_timer(none) => return None,
         name::PINGORA => Box::pin(pingora_timeout::sleep(STANDING)),
         name::GLOBAL => Box::pin(Timer::global().sleep(STANDING)),
         ours if ours.starts_with(name::TICKWHEEL) => Box::pin(tickwheel::sleep(STANDING)),

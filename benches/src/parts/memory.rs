@@ -19,13 +19,17 @@ use tokio::task::unconstrained;
 use tokio_util::time::DelayQueue;
 
 use crate::harness::{Durations, Inner, Record, runtime};
-use crate::part::{How, Part, name};
+use crate::part::{Build, How, Part, name};
 use crate::settings::Settings;
 
 pub const PART: Part = Part {
     name: "memory",
     about: "bytes for each armed timer, at 1,000,000, and for eleven that are left",
-    how: How::Built("tickwheel-bench-memory", ""),
+    how: How::Built {
+        program: "tickwheel-bench-memory",
+        arguments: "",
+        build: Build::SAME,
+    },
 };
 
 /// Only in a program whose global allocator is a [`PeakAlloc`].

@@ -29,7 +29,7 @@ pub use armed::SIZES as ARMED_SIZES;
 pub use program::{LOADS, RATES};
 
 use crate::harness::Race;
-use crate::part::{How, Part};
+use crate::part::{Build, How, Part};
 
 /// What a million deadlines that are pushed back cost, with a tick of 1 ms and of 100 ms. The
 /// program `connections` measures it, with an allocator that counts and a driver that has a thread
@@ -37,10 +37,11 @@ use crate::part::{How, Part};
 const SIZING: Part = Part {
     name: "sizing",
     about: "1,000,000 deadlines that are pushed back: the driver's CPU, with two ticks",
-    how: How::Built(
-        "connections",
-        "--records --connections 1000000 --timeout 10s --heartbeat 3s --run-time 5s",
-    ),
+    how: How::Built {
+        program: "connections",
+        arguments: "--records --connections 1000000 --timeout 10s --heartbeat 3s --run-time 5s",
+        build: Build::SAME,
+    },
 };
 
 /// All of them, in the order in which they run.
