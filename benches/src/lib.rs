@@ -29,6 +29,12 @@
 //! - The idioms are whole programs, as users write them: no budget is off there, and the time is
 //!   that of the clock on the wall, with the channel's in it.
 //! - Durations come from a table of random ones, so that timers do not all meet in one slot.
+//! - A server always has something armed. So in each turn one sleep stands beside the contender, on
+//!   its own timer: [`harness::Standing`]. It is due after 25 s, and the timers of a row after 30 s
+//!   or more, unless the row fires them. tokio wakes its driver for a timer that is due before all
+//!   others.
+//! - Each part says in which state it has its contenders, and what in it is unlike a server:
+//!   [`part::Part::state`], which `--list` prints.
 //! - Peers are used as their users use them, at the versions that RESULTS.md states. tokio has the
 //!   locks of `parking_lot`, which its feature `full` turns on.
 //! - `tokio/test-util`, which slows tokio's clock, is not in the build. The program refuses it.
@@ -46,13 +52,13 @@
 //! - In the rows `hyper` and `proxy` the timers are a small share of a request: most of it is
 //!   system calls. What others take of the machine moves the requests a second first. The CPU of a
 //!   request moves far less.
-//! - One thread has those timers, so they show no contention for a lock. `pending-2`, `pending-4`
-//!   and the idioms on several workers do.
+//! - One thread has those timers, so they show no contention for a lock. `pending-2`,
+//!   `pending-4` and the idioms on several workers do.
 //! - A ratio whose quartiles lie on both sides of 1 says nothing, and is printed as «equal».
 //! - How late timers are has a table of its own, from the part `lateness`. A waker notes there when
 //!   it is woken. So the table tells the timers alone, and not the wait for a worker. Another
 //!   program on the machine shows in the 99 % and in the latest first.
-//! - Arm and disarm of one more timer, over and over, is the friendliest case for the caches;
+//! - Arm and disarm of one more timer, over and over, is the friendliest case for the caches.
 //!   `replace` is the other end.
 
 pub mod charts;

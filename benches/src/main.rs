@@ -28,7 +28,7 @@ struct Options {
     #[arg(long, value_name = "NAME", value_parser = PARTS.iter().map(|part| part.name).collect::<Vec<_>>())]
     only: Vec<String>,
 
-    /// List the parts.
+    /// List the parts, and in which state each has its contenders.
     #[arg(long)]
     list: bool,
 
@@ -67,7 +67,10 @@ fn main() -> ExitCode {
     }
     if options.list {
         for part in PARTS {
-            println!("{:<14} {}", part.name, part.about);
+            println!(
+                "{:<14} {}\n{:<14} {}\n",
+                part.name, part.about, "", part.state
+            );
         }
         return ExitCode::SUCCESS;
     }

@@ -53,6 +53,8 @@ pub mod name {
 pub struct Part {
     pub name: &'static str,
     pub about: &'static str,
+    /// In which state the contenders are, and what in it is unlike a server.
+    pub state: &'static str,
     pub how: How,
 }
 

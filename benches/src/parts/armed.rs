@@ -18,6 +18,9 @@ use crate::settings::Settings;
 pub const PART: Part = Part {
     name: "armed",
     about: "arm and disarm with 1,000 to 10,000,000 others armed",
+    state: "A standing sleep is due before all others. Unlike a server: a loop does nothing \
+            else, and nothing fires. The `armed` rows use the same memory each time, so caches \
+            hold it. The `replace` rows choose at random from all of it.",
     how: How::Together(run),
 };
 

@@ -11,6 +11,7 @@ use crate::settings::{Settings, target_folder};
 pub const PART: Part = Part {
     name: "build",
     about: "a small program with tokio's timers and with these: its size, and its build",
+    state: "The program is built, and not measured as it runs.",
     how: How::Apart {
         contenders: &[name::DROP_IN, name::TOKIO],
         rounds: 1,

@@ -15,6 +15,9 @@ use crate::settings::Settings;
 pub const PART: Part = Part {
     name: "expire",
     about: "1,000,000 tasks that sleep and expire over 2 s: CPU, lateness, early ones",
+    state: "The timers of the row are due first, and a sleep stands behind them. Unlike a \
+            server: all tasks begin at once, none does anything but sleep, and every timer \
+            fires.",
     how: How::Apart {
         contenders: &[name::TICKWHEEL, name::TOKIO, name::PINGORA, name::NO_TIMER],
         rounds: 3,

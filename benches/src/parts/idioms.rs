@@ -11,6 +11,9 @@ use crate::settings::Settings;
 pub const PART: Part = Part {
     name: "idioms",
     about: "loops with timers as users write them, on three kinds of runtime",
+    state: "A sleep stands beside each loop. The rows in which nothing else is armed have none, which \
+            is no state of a server. Unlike a server: all timers have the same timeout, nothing \
+            fires, and a task does nothing with a message.",
     how: How::Together(run),
 };
 

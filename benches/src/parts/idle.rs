@@ -17,6 +17,8 @@ use crate::settings::Settings;
 pub const PART: Part = Part {
     name: "idle",
     about: "100,000 deadlines an hour away: wake-ups",
+    state: "A sleep stands before the deadlines, and all tasks wait. Unlike a server: nothing \
+            happens at all, which is what the row asks for.",
     how: How::Apart {
         contenders: &[
             name::TICKWHEEL,

@@ -16,6 +16,9 @@ use crate::settings::Settings;
 pub const PART: Part = Part {
     name: "keyed",
     about: "by key, 100,000 there: reset a deadline, put a value in and take it out",
+    state: "A standing sleep, and a standing item in each map, is due before all keys. Unlike a \
+            server: a loop does nothing else, no key expires, and the stream or the queue is \
+            never polled.",
     how: How::Together(run),
 };
 

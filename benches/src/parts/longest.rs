@@ -33,6 +33,9 @@ use crate::settings::Settings;
 pub const PART: Part = Part {
     name: "longest",
     about: "the longest single insert, reset, drop and turn at 2,000,000 timers or keys",
+    state: "A standing sleep is due before the timers that do not fire, and a map also holds \
+            such an item. Unlike a server: all timers are armed, reset and dropped in one go \
+            each, from one thread.",
     how: How::Apart {
         contenders: &[name::TICKWHEEL, name::TOKIO, name::MUTEX_MAP],
         rounds: 3,

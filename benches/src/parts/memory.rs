@@ -25,6 +25,8 @@ use crate::settings::Settings;
 pub const PART: Part = Part {
     name: "memory",
     about: "bytes for each armed timer, at 1,000,000, and for eleven that are left",
+    state: "Bytes do not depend on what else is armed, so no sleep stands beside the timers. \
+            Unlike a server: all of them are armed in one go.",
     how: How::Built {
         program: "tickwheel-bench-memory",
         arguments: "",

@@ -37,6 +37,9 @@ use crate::part::{Build, How, Part};
 const SIZING: Part = Part {
     name: "sizing",
     about: "1,000,000 deadlines that are pushed back: the driver's CPU, with two ticks",
+    state: "A heartbeat pushes each of the million back every 3 s, and a deadline is due all the time, \
+            so no sleep stands beside them. Unlike a server: the driver has a worker to itself, and \
+            one thread sends all heartbeats in order.",
     how: How::Built {
         program: "connections",
         arguments: "--records --connections 1000000 --timeout 10s --heartbeat 3s --run-time 5s",

@@ -14,6 +14,9 @@ use crate::settings::Settings;
 pub const PART: Part = Part {
     name: "pending",
     about: "timeout whose inner future is pending once, then dropped, on 1, 2 and 4 threads",
+    state: "A standing sleep is due before all others, and a queue also holds such an item. \
+            Unlike a server: a loop arms and disarms one timer, so caches hold all of it. \
+            Several threads do so without a pause, and nothing fires.",
     how: How::Together(run),
 };
 

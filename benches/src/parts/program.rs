@@ -22,6 +22,10 @@ use crate::settings::Settings;
 pub const PART: Part = Part {
     name: "program",
     about: "CPU of the process: few timers that fire, and timeouts at several rates",
+    state: "A sleep stands beside the load, and an interval of tokio paces all contenders. In \
+            the rows with timers that fire, those are due first. Unlike a server: the process \
+            has no socket, all timeouts are of 30 s, none passes, and the bursts come at even \
+            times.",
     how: How::Apart {
         contenders: &[name::DROP_IN, name::TICKWHEEL, name::TOKIO, name::NO_TIMER],
         rounds: 5,

@@ -21,6 +21,8 @@ use crate::settings::Settings;
 pub const PART: Part = Part {
     name: "ready",
     about: "timeout whose inner future is ready at once, on 1, 2 and 4 threads, small and large",
+    state: "Nothing is armed but a standing sleep. Unlike a server: a loop makes one timeout \
+            after the other, so caches hold all of it, and no task does anything else.",
     how: How::Together(run),
 };
 

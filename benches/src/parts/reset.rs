@@ -22,6 +22,9 @@ use crate::settings::Settings;
 pub const PART: Part = Part {
     name: "reset",
     about: "one deadline reset over and over, and 10,000 at random",
+    state: "A standing sleep is due before the deadlines, and a queue also holds such an item. \
+            Unlike a server: a loop resets without a pause, so the one deadline is in the \
+            caches, as most of the 10,000 are, and nothing expires.",
     how: How::Together(run),
 };
 

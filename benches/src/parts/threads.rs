@@ -23,6 +23,9 @@ use crate::settings::Settings;
 pub const PART: Part = Part {
     name: "threads",
     about: "an armed timeout, thread per core, and after block_in_place",
+    state: "A sleep stands on each timer, of a thread or shared. Unlike a server: each thread \
+            arms and disarms one timer in a loop and has no socket, so caches hold all of it, \
+            and nothing fires.",
     how: How::Together(run),
 };
 

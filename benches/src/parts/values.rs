@@ -20,6 +20,9 @@ use crate::settings::Settings;
 pub const PART: Part = Part {
     name: "values",
     about: "1,000,000 values out of one stream over 2 s, and 10,000 at a time: CPU, lateness",
+    state: "The values are due first, and a sleep stands behind them. Unlike a server: one task \
+            inserts all values before it takes the first one, every value comes out, and none is \
+            reset or removed.",
     how: How::Apart {
         contenders: &[
             name::TICKWHEEL,

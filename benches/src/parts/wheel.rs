@@ -19,6 +19,8 @@ use crate::settings::Settings;
 pub const PART: Part = Part {
     name: "wheel",
     about: "a bare wheel beside nexus-timer's, and the longest advance of one with up to 10 million",
+    state: "A bare wheel has no driver, so no sleep stands beside it. Unlike a server: one \
+            thread does nothing but use the wheel.",
     how: How::Together(run),
 };
 

@@ -33,6 +33,8 @@ use crate::settings::Settings;
 pub const PART: Part = Part {
     name: "writes",
     about: "atomic writes of a call, and how many of them go to shared lines",
+    state: "A standing sleep is due before all others. Unlike a server: a call is made over and \
+            over, first on one worker and then on another, and never on both at once.",
     how: How::Apart {
         contenders: &[name::TICKWHEEL, name::DROP_IN, name::TOKIO],
         rounds: 1,

@@ -27,6 +27,9 @@ use crate::settings::Settings;
 pub const PART: Part = Part {
     name: "lateness",
     about: "how late sleeps and deadlines are, under eight loads",
+    state: "Each load has its timers, which are due first, and a sleep stands behind them. \
+            Unlike a server: a load is one thing alone, such as a stall, and as heavy as it can \
+            be.",
     how: How::Together(run),
 };
 
