@@ -20,7 +20,9 @@ mod standing;
 use tokio::runtime::{Builder, Runtime};
 
 pub use load::{Client, Scene, load};
-pub use operation::{Durations, Hand, Inner, Operation, operation, polled_once};
+pub use operation::{
+    Durations, Hand, Inner, Operation, PendingOnce, operation, pending_once, polled_once,
+};
 pub use race::{Race, at_once, core_time, in_turn};
 pub use record::{Quartiles, Record};
 pub use sample::{Pace, StartingLine, Took, batch, sample};

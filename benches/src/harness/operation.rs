@@ -3,6 +3,7 @@
 use std::array;
 use std::future::Future;
 use std::hint::black_box;
+use std::mem::replace;
 use std::ops::Range;
 use std::pin::{Pin, pin};
 use std::task::{Context, Poll};
@@ -68,6 +69,28 @@ impl Durations {
 
     pub fn get(&self, index: usize) -> Duration {
         self.0[index % LEN]
+    }
+}
+
+/// A future that yields once: it wakes its task, and is ready at the second poll.
+pub fn pending_once() -> PendingOnce {
+    PendingOnce { is_polled: false }
+}
+
+/// See [`pending_once`].
+pub struct PendingOnce {
+    is_polled: bool,
+}
+
+impl Future for PendingOnce {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        if replace(&mut self.is_polled, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 }
 

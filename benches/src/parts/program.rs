@@ -6,8 +6,8 @@
 //! *Smooth*: the same with a pause of 1 ms, the shortest that tokio's timers have. These two are
 //! run with the drop-in functions and with a `Timer` that the task holds.
 
-use std::future::{Future, poll_fn};
-use std::task::Poll;
+use std::future::Future;
+use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 use cpu_time::ProcessTime;
@@ -15,7 +15,7 @@ use itertools::iproduct;
 use tickwheel::Timer;
 use tokio::task::JoinSet;
 
-use crate::harness::{Standing, TIMEOUT, runtime};
+use crate::harness::{PendingOnce, Standing, TIMEOUT, pending_once, runtime};
 use crate::part::{How, Part, name};
 use crate::settings::Settings;
 
@@ -100,19 +100,8 @@ fn run(contender: &str, settings: &Settings) -> Vec<(String, f64)> {
 
 const PERIOD: Duration = Duration::from_millis(10);
 
-/// Ready at its second poll.
-type Once = std::pin::Pin<Box<dyn Future<Output = ()> + Send>>;
-
-fn once() -> Once {
-    let mut polled = false;
-    Box::pin(poll_fn(move |cx| {
-        if std::mem::replace(&mut polled, true) {
-            return Poll::Ready(());
-        }
-        cx.waker().wake_by_ref();
-        Poll::Pending
-    }))
-}
+/// Boxed, as what a timeout bounds often is.
+type Once = Pin<Box<PendingOnce>>;
 
 /// Each task calls `make` once.
 fn loads<F, T>(contender: &str, settings: &Settings, make: fn() -> F) -> Vec<(String, f64)>
@@ -128,7 +117,7 @@ where
                 let timeout = make();
                 let burst = |times| async move {
                     for _ in 0..times {
-                        timeout(once()).await;
+                        timeout(Box::pin(pending_once())).await;
                     }
                 };
                 bursts(rate, pause, time, burst).await;
@@ -172,14 +161,10 @@ fn cpu_of(
 ) -> Duration {
     let runtime = runtime(workers);
     let standing = Standing::of(contender, &runtime);
-    let cpu = runtime.block_on(cpu_while(task));
+    let cpu = ProcessTime::now();
+    let task = runtime.spawn(task);
+    runtime.block_on(task).expect("the task does not panic");
+    let cpu = cpu.elapsed();
     standing.end();
     cpu
-}
-
-/// The CPU that the process takes while a task runs.
-pub(super) async fn cpu_while(task: impl Future<Output = ()> + Send + 'static) -> Duration {
-    let cpu = ProcessTime::now();
-    tokio::spawn(task).await.expect("the task does not panic");
-    cpu.elapsed()
 }
