@@ -32,7 +32,7 @@
 //! - A server always has something armed. So in each turn one sleep stands beside the contender, on
 //!   its own timer: [`harness::Standing`]. It is due after 25 s, and the timers of a row after 30 s
 //!   or more, unless the row fires them. tokio wakes its driver for a timer that is due before all
-//!   others.
+//!   others, and what that costs is in rows of its own: [`idioms::ALONE`].
 //! - Each part says in which state it has its contenders, and what in it is unlike a server:
 //!   [`part::Part::state`], which `--list` prints.
 //! - Peers are used as their users use them, at the versions that RESULTS.md states. tokio has the
@@ -59,7 +59,7 @@
 //!   it is woken. So the table tells the timers alone, and not the wait for a worker. Another
 //!   program on the machine shows in the 99 % and in the latest first.
 //! - Arm and disarm of one more timer, over and over, is the friendliest case for the caches.
-//!   `replace` is the other end.
+//!   `replace` is the other end, and `resets` has both.
 
 pub mod charts;
 pub mod conductor;

@@ -2,7 +2,7 @@
 
 use thousands::Separable;
 
-use crate::idioms::{IDIOMS, Idiom};
+use crate::idioms::{ALONE, IDIOMS, Idiom, PAST};
 
 /// A line of the table for each contender.
 #[derive(Clone, Debug)]
@@ -12,7 +12,7 @@ pub struct Row {
     pub unit: &'static str,
     /// The title of the table that it stands in.
     pub section: &'static str,
-    /// What a row is for that has no peer.
+    /// What a row is for that has no peer, or what a reader must know of it.
     pub purpose: String,
 }
 
@@ -40,7 +40,9 @@ const ROWS: &str = include_str!("rows.txt");
 
 /// All rows, in the order of the tables.
 pub fn rows() -> Vec<Row> {
-    let mut rows = idioms();
+    let mut rows = loops(IDIOMS, "");
+    rows.extend(loops(PAST, ""));
+    rows.extend(loops(ALONE, LONE_TIMER));
     let mut section = "";
     for line in ROWS.lines().filter(|line| !line.is_empty()) {
         if let Some(title) = line.strip_prefix("# ") {
@@ -62,17 +64,21 @@ pub fn rows() -> Vec<Row> {
     rows
 }
 
-/// A row for each idiom on each kind of runtime.
-fn idioms() -> Vec<Row> {
+/// Why the rows of [`ALONE`] are as they are.
+const LONE_TIMER: &str = "tokio wakes its driver for a timer that is due before all others";
+
+/// A row for each loop on each of its kinds of runtime.
+fn loops(list: &'static [Idiom], purpose: &str) -> Vec<Row> {
     let row = |idiom: &Idiom, workers: usize| Row {
         id: idiom.row(workers),
         title: format!("{}, {}", idiom.title, kind_of_runtime(workers)),
         unit: "ns",
         section: "Idioms",
-        purpose: String::new(),
+        purpose: purpose.to_owned(),
     };
-    let rows = |idiom: &'static Idiom| idiom.workers.iter().map(move |at| row(idiom, *at));
-    IDIOMS.iter().flat_map(rows).collect()
+    let of = |idiom: &'static Idiom| idiom.workers.iter().map(move |at| (idiom, *at));
+    let rows = list.iter().flat_map(of);
+    rows.map(|(idiom, workers)| row(idiom, workers)).collect()
 }
 
 /// A runtime with so many workers.

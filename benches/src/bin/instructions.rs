@@ -13,7 +13,8 @@
 //! The operations are those that the parts measure. The program calls itself under callgrind, once
 //! for each row and contender, with two counts. The difference is what one operation takes: start
 //! and end drop out. Of an operation the calling thread alone is counted, and the driver is on
-//! another. An idiom has all on one thread. A reading of the clock counts as little as a system
+//! another. An idiom, and a loop that awaits what is due already, have all on one thread. A sleep
+//! stands beside each, as in the parts. A reading of the clock counts as little as a system
 //! call does, alike for all.
 
 use std::env;
@@ -21,7 +22,7 @@ use std::process::Command;
 use std::task::{Context, Waker};
 
 use tickwheel_bench::harness::{Operation, Race, Standing, runtime};
-use tickwheel_bench::idioms::{IDIOMS, Idiom};
+use tickwheel_bench::idioms::{IDIOMS, Idiom, PAST};
 use tickwheel_bench::part::name;
 use tickwheel_bench::parts::COUNTED;
 use tickwheel_bench::report::table;
@@ -42,7 +43,7 @@ fn main() {
 /// runs on a runtime of the current thread.
 fn run(row: &str, contender: &str, times: usize) {
     fastrand::seed(7); // the same keys and durations in each run
-    match IDIOMS.iter().find(|idiom| idiom.row(0) == row) {
+    match loops().find(|idiom| idiom.row(0) == row) {
         Some(idiom) => {
             let program = match contender {
                 name::DROP_IN => idiom.tickwheel,
@@ -103,8 +104,13 @@ fn idioms() -> String {
     };
     table(
         "idiom | tickwheel | tokio | share",
-        IDIOMS.iter().map(line).collect(),
+        loops().map(line).collect(),
     )
+}
+
+/// They have rows on a runtime of the current thread.
+fn loops() -> impl Iterator<Item = &'static Idiom> {
+    IDIOMS.iter().chain(PAST)
 }
 
 /// The instructions of one operation.

@@ -1,16 +1,17 @@
 //! What a change of `use` gives: the loops of [`crate::idioms`], on a runtime of the current
-//! thread, on one worker and on two, and tokio's own workloads on eight.
+//! thread, on one worker and on two, and the loops without a channel on eight. And what the only
+//! timers of a runtime cost.
 
 use std::time::Instant;
 
 use crate::harness::{Record, Standing, in_turn, runtime};
-use crate::idioms::{IDIOMS, Idiom};
+use crate::idioms::{ALONE, IDIOMS, Idiom};
 use crate::part::{How, Part, name};
 use crate::settings::Settings;
 
 pub const PART: Part = Part {
     name: "idioms",
-    about: "loops with timers as users write them, on three kinds of runtime",
+    about: "loops with timers as users write them, on the kinds of runtime",
     state: "A sleep stands beside each loop. The rows in which nothing else is armed have none, which \
             is no state of a server. Unlike a server: all timers have the same timeout, nothing \
             fires, and a task does nothing with a message.",
@@ -20,13 +21,20 @@ pub const PART: Part = Part {
 const CONTENDERS: [&str; 3] = [name::DROP_IN, name::TOKIO, name::NO_TIMER];
 
 fn run(settings: &Settings) -> Vec<Record> {
-    let of_idiom = |idiom: &'static Idiom| idiom.workers.iter().map(move |at| (idiom, *at));
-    let rows = IDIOMS.iter().flat_map(of_idiom);
-    rows.flat_map(|(idiom, workers)| row(idiom, workers, settings))
+    let mut records = rows(IDIOMS, true, settings);
+    records.extend(rows(ALONE, false, settings));
+    records
+}
+
+/// A row for each loop on each kind of its runtimes, beside a standing sleep or without one.
+pub(super) fn rows(loops: &'static [Idiom], stands: bool, settings: &Settings) -> Vec<Record> {
+    let of_loop = |idiom: &'static Idiom| idiom.workers.iter().map(move |at| (idiom, *at));
+    let rows = loops.iter().flat_map(of_loop);
+    rows.flat_map(|(idiom, workers)| row(idiom, workers, stands, settings))
         .collect()
 }
 
-fn row(idiom: &Idiom, workers: usize, settings: &Settings) -> Vec<Record> {
+fn row(idiom: &Idiom, workers: usize, stands: bool, settings: &Settings) -> Vec<Record> {
     let tasks = if workers == 8 { 8 } else { 1 };
     // On two workers it is chance where the two tasks run, so a turn tries that anew.
     let tries = if workers == 2 { 10 } else { 1 };
@@ -37,13 +45,13 @@ fn row(idiom: &Idiom, workers: usize, settings: &Settings) -> Vec<Record> {
     // Nanoseconds for each time, by the clock on the wall.
     let turn = |index: usize| {
         let (program, runtime) = &contenders[index];
-        let standing = Standing::of(CONTENDERS[index], runtime);
+        let standing = stands.then(|| Standing::of(CONTENDERS[index], runtime));
         let begin = Instant::now();
         for _ in 0..tries {
             runtime.block_on(program(tasks, times));
         }
         let took = begin.elapsed();
-        standing.end();
+        standing.into_iter().for_each(Standing::end);
         [took.as_nanos() as f64 / (tries * tasks * times) as f64]
     };
     (0..CONTENDERS.len()).for_each(|index| _ = turn(index)); // warms up

@@ -14,6 +14,7 @@ pub mod lateness;
 mod longest;
 mod loopback;
 pub mod memory;
+mod past;
 mod pending;
 mod program;
 mod proxy;
@@ -62,6 +63,7 @@ pub const PARTS: &[Part] = &[
     ready::PART,
     pending::PART,
     threads::PART,
+    past::PART,
     reset::PART,
     keyed::PART,
     armed::PART,
