@@ -35,6 +35,8 @@
 //!   others, and what that costs is in rows of its own: [`idioms::ALONE`].
 //! - Each part says in which state it has its contenders, and what in it is unlike a server:
 //!   [`part::Part::state`], which `--list` prints.
+//! - A row that needs another build of the peer, or of this crate, is in a program that is built
+//!   for it, with all contenders of the row: [`part::How::Built`].
 //! - Peers are used as their users use them, at the versions that RESULTS.md states. tokio has the
 //!   locks of `parking_lot`, which its feature `full` turns on.
 //! - `tokio/test-util`, which slows tokio's clock, is not in the build. The program refuses it.
@@ -52,7 +54,7 @@
 //! - In the rows `hyper` and `proxy` the timers are a small share of a request: most of it is
 //!   system calls. What others take of the machine moves the requests a second first. The CPU of a
 //!   request moves far less.
-//! - One thread has those timers, so they show no contention for a lock. `pending-2`,
+//! - One thread has those timers, so they show no contention for a lock. `meet`, `pending-2`,
 //!   `pending-4` and the idioms on several workers do.
 //! - A ratio whose quartiles lie on both sides of 1 says nothing, and is printed as «equal».
 //! - How late timers are has a table of its own, from the part `lateness`. A waker notes there when

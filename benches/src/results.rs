@@ -201,6 +201,9 @@ pub fn how_called(contender: &str) -> &str {
         name::TICKWHEEL => "held timer",
         name::DROP_IN => "free function",
         name::GLOBAL => "global timer",
+        name::ON_ALTERNATIVE => "held timer, on tokio's alternative timer",
+        name::DROP_IN_ON_ALTERNATIVE => "free function, on tokio's alternative timer",
+        name::NO_FAST_BINS => "held timer, glibc without fast bins",
         other => other.strip_prefix("tickwheel, ").unwrap_or(other),
     }
 }

@@ -1,6 +1,5 @@
 //! A row's contenders, and their rounds.
 
-use std::rc::Rc;
 use std::sync::Arc;
 use std::thread::available_parallelism;
 
@@ -16,13 +15,12 @@ pub struct Race {
     pub row: String,
     threads: usize,
     pace: Pace,
-    runtime: Rc<Runtime>,
+    runtime: Runtime,
     pub names: Vec<&'static str>,
     contenders: Vec<Contender>,
 }
 
 struct Contender {
-    runtime: Rc<Runtime>,
     make: Box<dyn FnMut() -> Hand>,
     /// One operation for each thread, between the samples.
     hands: Vec<Hand>,
@@ -37,7 +35,7 @@ impl Race {
             row: row.into(),
             threads: threads.max(1),
             pace: Pace::Continuous,
-            runtime: Rc::new(runtime(workers)),
+            runtime: runtime(workers),
             names: Vec::new(),
             contenders: Vec::new(),
         }
@@ -49,43 +47,33 @@ impl Race {
 
     /// Adds a contender. `make` is called once for each thread, within the runtime.
     pub fn enter(&mut self, name: &'static str, make: impl FnMut() -> Hand + 'static) {
-        self.enter_on(self.runtime.clone(), name, make);
-    }
-
-    /// As `enter`, on another runtime than the others are on.
-    pub fn enter_on(
-        &mut self,
-        runtime: Rc<Runtime>,
-        name: &'static str,
-        make: impl FnMut() -> Hand + 'static,
-    ) {
         self.names.push(name);
         self.contenders.push(Contender {
-            runtime,
             make: Box::new(make),
             hands: Vec::new(),
         });
     }
 
     /// An operation of one contender, and its runtime.
-    pub fn alone(mut self, contender: &str) -> (Rc<Runtime>, Hand) {
+    pub fn alone(mut self, contender: &str) -> (Runtime, Hand) {
         let index = self.names.iter().position(|name| *name == contender);
         let contender = &mut self.contenders[index.expect("it was entered")];
-        let _within = contender.runtime.enter();
-        (contender.runtime.clone(), (contender.make)())
+        let within = self.runtime.enter();
+        let hand = (contender.make)();
+        drop(within);
+        (self.runtime, hand)
     }
 
     pub fn run(mut self, settings: &Settings) -> Vec<Record> {
         in_turn(&[&self.row], &self.names, settings.rounds, |index| {
             let contender = &mut self.contenders[index];
             if contender.hands.is_empty() {
-                let _within = contender.runtime.enter();
+                let _within = self.runtime.enter();
                 let hands = (0..self.threads).map(|_| (contender.make)());
                 contender.hands.extend(hands);
             }
-            let standing = Standing::of(self.names[index], &contender.runtime);
-            let hands = &mut contender.hands;
-            let time = at_once(&contender.runtime, hands, self.pace, settings);
+            let standing = Standing::of(self.names[index], &self.runtime);
+            let time = at_once(&self.runtime, &mut contender.hands, self.pace, settings);
             standing.end();
             [time]
         })

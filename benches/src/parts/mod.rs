@@ -13,6 +13,7 @@ mod keyed;
 pub mod lateness;
 mod longest;
 mod loopback;
+pub mod meet;
 pub mod memory;
 mod past;
 mod pending;
@@ -51,6 +52,7 @@ const SIZING: Part = Part {
 /// All of them, in the order in which they run.
 pub const PARTS: &[Part] = &[
     idioms::PART,
+    meet::PART,
     program::PART,
     resets::PART,
     hyper::PART,

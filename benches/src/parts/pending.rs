@@ -29,9 +29,7 @@ fn run(settings: &Settings) -> Vec<Record> {
 pub(super) fn hand<const READY: bool>(contender: &str, held: Timer) -> Hand {
     match contender {
         name::DROP_IN => polled_once(READY, |after| tickwheel::timeout(after, Inner::<READY>)),
-        name::TOKIO | name::TOKIO_ALTERNATIVE => {
-            polled_once(READY, |after| tokio::time::timeout(after, Inner::<READY>))
-        }
+        name::TOKIO => polled_once(READY, |after| tokio::time::timeout(after, Inner::<READY>)),
         name::PINGORA => polled_once(READY, |after| {
             pingora_timeout::timeout(after, Inner::<READY>)
         }),
@@ -58,28 +56,9 @@ pub(super) fn enter<const READY: bool>(race: &mut Race) {
     }
 }
 
-/// tokio's timer per worker, which only a build with `--cfg tokio_unstable` has, and which a
-/// current-thread runtime has not.
-#[cfg(tokio_unstable)]
-fn enter_alternative(race: &mut Race, threads: usize) {
-    let mut builder = tokio::runtime::Builder::new_multi_thread();
-    let builder = builder.worker_threads(threads.max(2)).enable_all();
-    let runtime = builder.enable_alt_timer().build();
-    let runtime = std::rc::Rc::new(runtime.expect("the runtime starts"));
-    for contender in [name::TOKIO_ALTERNATIVE, name::ON_ALTERNATIVE] {
-        race.enter_on(runtime.clone(), contender, move || {
-            hand::<false>(contender, Timer::current())
-        });
-    }
-}
-
 pub(super) fn race(threads: usize) -> Race {
     let mut race = Race::new(format!("pending-{threads}"), threads);
     enter::<false>(&mut race);
-    #[cfg(tokio_unstable)]
-    if threads > 0 {
-        enter_alternative(&mut race, threads);
-    }
     /// Of either crate.
     macro_rules! enter_queue {
         ($name:expr, $queue:ty) => {
