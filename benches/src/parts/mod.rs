@@ -19,7 +19,7 @@ mod past;
 mod pending;
 mod program;
 mod proxy;
-mod ready;
+pub mod ready;
 mod reset;
 mod resets;
 mod threads;
@@ -63,6 +63,7 @@ pub const PARTS: &[Part] = &[
     SIZING,
     lateness::PART,
     ready::PART,
+    ready::LARGE,
     pending::PART,
     threads::PART,
     past::PART,

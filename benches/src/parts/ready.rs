@@ -15,7 +15,7 @@ use tickwheel::Timer;
 
 use super::pending;
 use crate::harness::{Durations, Hand, Inner, Race, Record, operation, polled_once};
-use crate::part::{How, Part, name};
+use crate::part::{Build, How, Part, name};
 use crate::settings::Settings;
 
 pub const PART: Part = Part {
@@ -26,11 +26,40 @@ pub const PART: Part = Part {
     how: How::Together(run),
 };
 
+/// The rows of large futures, in a program that is built as many release builds are.
+pub const LARGE: Part = Part {
+    name: "large",
+    about: "timeout around a small and a large future, built with thin LTO and one unit of code",
+    state: "As in `ready`. How often a timeout moves its future hangs on what the compiler inlines, \
+            and so on the build.",
+    how: How::Built {
+        program: "tickwheel-bench-large",
+        arguments: "",
+        build: Build {
+            folder: "thin-lto",
+            environment: &[
+                ("CARGO_PROFILE_RELEASE_LTO", "thin"),
+                ("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "1"),
+            ],
+        },
+    },
+};
+
 fn run(settings: &Settings) -> Vec<Record> {
     let mut races: Vec<Race> = [0, 1, 2, 4].map(race).into();
-    races.extend([large::<8>(), large::<1_024>(), large::<4_096>()]);
+    races.extend(large_races("large"));
     let records = races.into_iter().flat_map(|race| race.run(settings));
     records.collect()
+}
+
+/// The rows of large futures, under this name. Another program runs them as it was built.
+pub fn run_large(row: &str, settings: &Settings) -> Vec<Record> {
+    let races = large_races(row).into_iter();
+    races.flat_map(|race| race.run(settings)).collect()
+}
+
+fn large_races(row: &str) -> [Race; 3] {
+    [large::<8>(row), large::<1_024>(row), large::<4_096>(row)]
 }
 
 pub(super) fn race(threads: usize) -> Race {
@@ -46,8 +75,8 @@ pub(super) fn race(threads: usize) -> Race {
     race
 }
 
-fn large<const SIZE: usize>() -> Race {
-    let mut race = Race::new(format!("large-{SIZE}"), 1);
+fn large<const SIZE: usize>(row: &str) -> Race {
+    let mut race = Race::new(format!("{row}-{SIZE}"), 1);
     race.enter(name::TICKWHEEL, || {
         let timer = Timer::current();
         awaited(move |after| timer.timeout(after, Large::<SIZE>::new()))
