@@ -2,8 +2,10 @@
 //! from its insert on, and how late it is.
 //!
 //! Both `DelayQueue`s know no keys of the program's, and one task alone can use them. The
-//! `DelayMap` knows keys, and any task can use it.
+//! `DelayMap` knows keys, and any task can use it. A program that has keys and one task holds them
+//! in a `HashMap` beside a `DelayQueue`.
 
+use std::collections::HashMap;
 use std::future::Future;
 use std::time::{Duration, Instant};
 
@@ -28,6 +30,7 @@ pub const PART: Part = Part {
             name::TICKWHEEL,
             name::RECV_MANY,
             name::QUEUE,
+            name::HASH_MAP,
             name::DELAY_QUEUE,
         ],
         rounds: 5,
@@ -69,6 +72,7 @@ fn run(contender: &str, settings: &Settings) -> Vec<(String, f64)> {
             name::TICKWHEEL => measure(contender, through_map(values, 1)),
             name::RECV_MANY => measure(contender, through_map(values, 256)),
             name::QUEUE => through!(contender, OurQueue, values),
+            name::HASH_MAP => measure(contender, through_hash_map(values)),
             _ => through!(contender, DelayQueue, values),
         };
         let row = |row: &str| format!("{name}-{row}");
@@ -95,6 +99,23 @@ async fn through_map(mut values: Values, limit: usize) -> Values {
             assert_ne!(expired.recv_many(&mut some, limit).await, 0);
             some.drain(..)
                 .for_each(|expired| values.took(expired.value));
+        }
+    }
+    values
+}
+
+/// By key too, as a program writes it that has one task. The key in the queue is for a removal.
+async fn through_hash_map(mut values: Values) -> Values {
+    let (mut map, mut queue) = (HashMap::new(), DelayQueue::new());
+    while values.start() {
+        for key in 0..values.count {
+            let (due, after) = values.due();
+            map.insert(key, (due, queue.insert(key, after)));
+        }
+        while values.left > 0 {
+            let expired = queue.next().await.expect("there are more");
+            let (due, _) = map.remove(expired.get_ref()).expect("its key is there");
+            values.took(due);
         }
     }
     values
