@@ -12,6 +12,11 @@
 //!
 //! The maps are measured in the same way: the longest insert of a key while two million come in,
 //! and the longest removal while all of them go, in random order.
+//!
+//! glibc keeps small blocks that are freed in its fast bins, and joins all of them in the one call
+//! that frees a large block. So does the drop that gives a segment of a wheel back. The contenders
+//! without fast bins show that this is all of a long drop, and the rows of boxes that any program
+//! meets it which frees as many small blocks.
 
 use std::future::Future;
 use std::hint::black_box;
@@ -37,7 +42,14 @@ pub const PART: Part = Part {
             such an item. Unlike a server: all timers are armed, reset and dropped in one go \
             each, from one thread.",
     how: How::Apart {
-        contenders: &[name::TICKWHEEL, name::TOKIO, name::MUTEX_MAP],
+        contenders: &[
+            name::TICKWHEEL,
+            name::NO_FAST_BINS,
+            name::TOKIO,
+            name::MUTEX_MAP,
+            name::NO_TIMER,
+            name::NO_TIMER_NO_FAST_BINS,
+        ],
         rounds: 3,
         run,
     },
@@ -61,10 +73,19 @@ fn run(contender: &str, settings: &Settings) -> Vec<(String, f64)> {
             found.extend(deadline_map(count, &timer));
             found
         }),
+        name::NO_FAST_BINS => Box::pin(async move {
+            let timer = Timer::current();
+            let sleep = |after| timer.sleep(after);
+            let (_, mut found) = calls(count, &sleep, tickwheel::Sleep::reset);
+            settle_the_allocator();
+            found.extend(deadline_map(count, &timer));
+            found
+        }),
         name::TOKIO => {
             let sleep = tokio::time::sleep;
             Box::pin(sleeps(count, near, sleep, tokio::time::Sleep::reset))
         }
+        name::NO_TIMER | name::NO_TIMER_NO_FAST_BINS => Box::pin(async move { boxes(count) }),
         // What programs commonly have in the place of both.
         _ => Box::pin(async move {
             let [insert, remove] = by_key(count, Locked::default());
@@ -102,6 +123,9 @@ fn within(micros: Range<u64>) -> Duration {
     Duration::from_micros(fastrand::u64(micros))
 }
 
+/// Where a sleep lies that may be dropped.
+type Slot<S> = Pin<Box<Option<S>>>;
+
 /// The longest poll that arms, reset, drop, and turn. In `near` all of them fire, in microseconds
 /// after they are armed.
 async fn sleeps<S: Future<Output = ()>>(
@@ -110,6 +134,25 @@ async fn sleeps<S: Future<Output = ()>>(
     sleep: impl Fn(Duration) -> S,
     reset: fn(Pin<&mut S>, Instant),
 ) -> Found {
+    let (mut sleeps, mut found) = calls(count, &sleep, reset);
+    for slot in &mut sleeps {
+        slot.set(Some(sleep(within(near.clone()))));
+        arm(slot);
+    }
+    // By then all of them have fired, unless the machine is held up.
+    let end = Instant::now() + Duration::from_micros(near.end) + Duration::from_secs(1);
+    let is_over = |slot: &mut Slot<S>| poll(slot).is_ready();
+    let turn = longest_turn(|| Instant::now() >= end && sleeps.iter_mut().all(is_over)).await;
+    found.push(("turn", turn));
+    found
+}
+
+/// The longest poll that arms, reset and drop, and the slots that are left.
+fn calls<S: Future<Output = ()>>(
+    count: u64,
+    sleep: &impl Fn(Duration) -> S,
+    reset: fn(Pin<&mut S>, Instant),
+) -> (Vec<Slot<S>>, Found) {
     let mut sleeps: Vec<_> = (0..count)
         .map(|_| Box::pin(Some(sleep(within(FAR)))))
         .collect();
@@ -123,25 +166,26 @@ async fn sleeps<S: Future<Output = ()>>(
     });
     fastrand::shuffle(&mut sleeps);
     let drop = longest(&mut sleeps, |slot| slot.as_mut().set(None));
-    for slot in &mut sleeps {
-        slot.set(Some(sleep(within(near.clone()))));
-        arm(slot);
-    }
-    // By then all of them have fired, unless the machine is held up.
-    let end = Instant::now() + Duration::from_micros(near.end) + Duration::from_secs(1);
-    let is_over = |slot: &mut Pin<Box<Option<S>>>| poll(slot).is_ready();
-    let turn = longest_turn(|| Instant::now() >= end && sleeps.iter_mut().all(is_over)).await;
-    let rows = ["insert", "reset", "drop", "turn"].into_iter();
-    rows.zip([insert, reset, drop, turn]).collect()
+    let found = vec![("insert", insert), ("reset", reset), ("drop", drop)];
+    (sleeps, found)
 }
 
-fn arm<S: Future>(slot: &mut Pin<Box<Option<S>>>) {
+fn arm<S: Future>(slot: &mut Slot<S>) {
     assert!(poll(slot).is_pending());
 }
 
-fn poll<S: Future>(slot: &mut Pin<Box<Option<S>>>) -> Poll<S::Output> {
+fn poll<S: Future>(slot: &mut Slot<S>) -> Poll<S::Output> {
     let sleep = slot.as_mut().as_pin_mut().expect("it is not dropped yet");
     sleep.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// Small boxes are dropped in random order, and then a buffer.
+fn boxes(count: u64) -> Found {
+    let filled = |size| Some(vec![1_u8; size].into_boxed_slice());
+    let mut boxes: Vec<Option<Box<[u8]>>> = (0..count).map(|_| filled(24)).collect();
+    fastrand::shuffle(&mut boxes);
+    boxes.push(filled(128 << 10));
+    vec![("boxes", longest(&mut boxes, |slot| *slot = None))]
 }
 
 fn deadline_map(count: u64, timer: &Timer) -> Found {
