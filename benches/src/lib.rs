@@ -9,7 +9,8 @@
 //!   harness/    how a row is measured: contenders in turn, in short samples, in tasks of a running runtime
 //!   rows        what each row is, in words
 //!   results     what comes out of a run, and the ratios between its records
-//!   goals       what tickwheel sets out to reach in which row
+//!   limits      what a row may not fall below, in limits.txt
+//!   pattern     which rows a line of that file is about
 //!   report      RESULTS.md, whose words are in page.md, and README's table
 //!   charts      the drawings; README's picture of a pause is in charts/pauses
 //! ```
@@ -65,11 +66,12 @@
 
 pub mod charts;
 pub mod conductor;
-pub mod goals;
 pub mod harness;
 pub mod idioms;
+pub mod limits;
 pub mod part;
 pub mod parts;
+pub mod pattern;
 pub mod report;
 pub mod results;
 pub mod rows;

@@ -36,9 +36,9 @@ struct Options {
     #[arg(long, conflicts_with_all = ["quick", "only", "list"])]
     kept: bool,
 
-    /// Tell too what tickwheel sets out to reach, and fail if it misses any of it.
+    /// Tell too how each row stands to its limit, and fail if one is missed.
     #[arg(long)]
-    goals: bool,
+    limits: bool,
 
     /// Measure a part within this process, and print records. What the program calls itself with.
     #[arg(long, hide = true)]
@@ -98,9 +98,9 @@ fn run(options: &Options, settings: &Settings) -> Result<bool, Box<dyn Error>> {
     let keeps = options.kept || is_whole && is_well;
     let page = report::page(&run);
     println!("{page}");
-    if options.goals {
-        let (goals, missed) = report::goals(&run.results, true);
-        println!("{goals}\n{missed} goals are missed");
+    if options.limits {
+        let (limits, missed) = report::limits(&run.results);
+        println!("{limits}\n{missed} limits are missed");
         is_well &= missed == 0;
     }
     // Only a whole run replaces what the repository keeps.

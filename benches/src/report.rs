@@ -5,9 +5,9 @@ use std::fmt::Write;
 use comfy_table::presets::ASCII_MARKDOWN;
 use comfy_table::{Cell, CellAlignment, Table};
 
-use crate::goals::{Goal, Mark, judge};
 use crate::harness::Quartiles;
 use crate::idioms::{IDIOMS, Idiom};
+use crate::limits::{Limit, Mark, judge};
 use crate::part::name;
 use crate::results::{Late, Results, Run, how_called, shown};
 use crate::rows::{self, kind_of_runtime, readable};
@@ -133,22 +133,23 @@ fn losses(results: &Results) -> String {
     }
 }
 
-/// All that a run measured of the goals, or what it does not reach; and how many are missed.
-pub fn goals(results: &Results, with_those_that_hold: bool) -> (String, usize) {
-    let mut goals = judge(results);
-    let is_missed = |goal: &&Goal| goal.mark == Mark::Missed;
-    let missed = goals.iter().filter(is_missed).count();
-    goals.retain(|goal| with_those_that_hold || goal.mark != Mark::Holds);
-    let line = |goal: Goal| {
-        vec![
-            goal.what,
-            goal.goal,
-            goal.found,
-            goal.mark.text().to_owned(),
-        ]
+/// How each limit stands in a run, and how many are missed. A limit that is missed says why it is
+/// one.
+pub fn limits(results: &Results) -> (String, usize) {
+    let limits = judge(results);
+    let is_missed = |limit: &&Limit| limit.mark == Mark::Missed;
+    let missed = limits.iter().filter(is_missed).count();
+    let line = |limit: Limit| {
+        let because = match limit.mark {
+            Mark::Missed => limit.reason,
+            _ => String::new(),
+        };
+        let mark = limit.mark.text().to_owned();
+        vec![limit.what, limit.limit, limit.found, mark, because]
     };
-    let lines = goals.into_iter().map(line).collect();
-    (table("what | goal | this run |", lines), missed)
+    let lines = limits.into_iter().map(line).collect();
+    let head = "what | limit | this run | | it is a limit because";
+    (table(head, lines), missed)
 }
 
 /// The table of README: first what a change of `use` gives on each kind of runtime, then the rows
@@ -209,15 +210,12 @@ pub fn page(run: &Run) -> String {
         "rustc {rustc}, {cores} cores of {}, {}",
         facts.cpu, facts.system
     );
-    let (goals, missed) = goals(results, false);
     let mut bodies = vec![
         ("summary", summary(results)),
         ("date", facts.date.clone()),
         ("packages", packages.join(", ")),
         ("machine", machine),
         ("losses", losses(results)),
-        ("missed", missed.to_string()),
-        ("goals", goals),
         ("How late", lateness(results)),
     ];
     let mut sections: Vec<&str> = rows::rows().iter().map(|row| row.section).collect();

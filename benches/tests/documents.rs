@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use pulldown_cmark::{BrokenLink, Options, Parser};
 use tickwheel_bench::charts;
+use tickwheel_bench::limits;
 use tickwheel_bench::part::name;
 use tickwheel_bench::report::{self, BEGIN, END};
 use tickwheel_bench::results::Run;
@@ -34,6 +35,12 @@ fn a_row_of_ours_alone_says_what_it_is_for() {
             .any(|record| name::is_peer(&record.contender));
         assert_eq!(row.purpose.is_empty(), has_peer, "{}", row.id);
     }
+}
+
+#[test]
+fn each_limit_is_of_a_row_that_the_kept_run_has() {
+    let without = limits::without_figures(&Run::load(Run::kept_in()).unwrap().results);
+    assert!(without.is_empty(), "{}", without.join("\n"));
 }
 
 #[test]
