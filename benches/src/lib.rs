@@ -10,7 +10,8 @@
 //!   rows        what each row is, in words
 //!   results     what comes out of a run, and the ratios between its records
 //!   limits      what a row may not fall below, in limits.txt
-//!   pattern     which rows a line of that file is about
+//!   reasons     why a peer is ahead in a row, in reasons.txt
+//!   pattern     which rows a line of these two files is about
 //!   report      RESULTS.md, whose words are in page.md, and README's table
 //!   charts      the drawings; README's picture of a pause is in charts/pauses
 //! ```
@@ -72,6 +73,7 @@ pub mod limits;
 pub mod part;
 pub mod parts;
 pub mod pattern;
+pub mod reasons;
 pub mod report;
 pub mod results;
 pub mod rows;

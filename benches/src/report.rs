@@ -9,6 +9,7 @@ use crate::harness::Quartiles;
 use crate::idioms::{IDIOMS, Idiom};
 use crate::limits::{Limit, Mark, judge};
 use crate::part::name;
+use crate::reasons::{self, Loss, NONE_YET};
 use crate::results::{Late, Results, Run, how_called, shown};
 use crate::rows::{self, kind_of_runtime, readable};
 
@@ -113,24 +114,33 @@ fn lateness(results: &Results) -> String {
     table(head, results.lateness().iter().map(line).collect())
 }
 
-/// Where a peer is ahead, and what could not be measured; one line each.
+/// Where a peer is ahead, by how much and why; and what could not be measured.
 fn losses(results: &Results) -> String {
-    let mut text = String::new();
-    for (row, ours, peer, times) in results.losses() {
-        let better = match times {
-            ..1.005 => "less than 1 %".to_owned(),
-            times => format!("{times:.2}×"),
-        };
-        let ours = how_called(&ours);
-        let _ = writeln!(text, "- {row}: {peer} is {better} better than the {ours}");
+    let line = |loss: Loss| {
+        vec![
+            loss.row.title.clone(),
+            how_called(&loss.ours).to_owned(),
+            loss.peer.clone(),
+            loss.how_much(),
+            loss.reason().unwrap_or(NONE_YET).to_owned(),
+        ]
+    };
+    let lines: Vec<Line> = reasons::losses(results).into_iter().map(line).collect();
+    let mut text = if lines.is_empty() {
+        "Nowhere in this run.\n".to_owned()
+    } else {
+        table(
+            "row | called by | peer | the peer is ahead by | because",
+            lines,
+        )
+    };
+    if !results.failures.is_empty() {
+        text += "\nNot measured:\n\n";
     }
     for (part, reason) in &results.failures {
-        let _ = writeln!(text, "- not measured: {part}: {reason}");
+        let _ = writeln!(text, "- {part}: {reason}");
     }
-    match &*text {
-        "" => "- nowhere in this run\n".to_owned(),
-        _ => text,
-    }
+    text
 }
 
 /// How each limit stands in a run, and how many are missed. A limit that is missed says why it is

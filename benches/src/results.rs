@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use cargo_metadata::MetadataCommand;
-use itertools::{Itertools, iproduct};
+use itertools::iproduct;
 use jiff::Zoned;
 use serde::{Deserialize, Serialize};
 use sysinfo::{CpuRefreshKind, RefreshKind, System};
@@ -126,25 +126,6 @@ impl Results {
             (!records.is_empty()).then_some((row, records))
         };
         rows().into_iter().filter_map(with_records).collect()
-    }
-
-    /// In which rows a peer is ahead of one of ours: the row, ours, the peer, and how many times.
-    pub fn losses(&self) -> Vec<(String, String, String, f64)> {
-        let mut losses = Vec::new();
-        for (row, records) in self.rows() {
-            let names = || records.iter().map(|record| &record.contender);
-            let ours = names().filter(|name| name.starts_with(name::TICKWHEEL));
-            let peers = names().filter(|name| name::is_peer(name));
-            for (ours, peer) in ours.cartesian_product(peers) {
-                let ratio = self.times_better(&row.id, peer, ours);
-                let ahead = ratio.filter(|ratio| ratio.median > 1.0 && !ratio.is_equal());
-                let loss = |ratio: Quartiles| {
-                    (row.title.clone(), ours.clone(), peer.clone(), ratio.median)
-                };
-                losses.extend(ahead.map(loss));
-            }
-        }
-        losses
     }
 
     /// How late the timers were under each load.

@@ -7,6 +7,7 @@ use pulldown_cmark::{BrokenLink, Options, Parser};
 use tickwheel_bench::charts;
 use tickwheel_bench::limits;
 use tickwheel_bench::part::name;
+use tickwheel_bench::reasons;
 use tickwheel_bench::report::{self, BEGIN, END};
 use tickwheel_bench::results::Run;
 
@@ -41,6 +42,20 @@ fn a_row_of_ours_alone_says_what_it_is_for() {
 fn each_limit_is_of_a_row_that_the_kept_run_has() {
     let without = limits::without_figures(&Run::load(Run::kept_in()).unwrap().results);
     assert!(without.is_empty(), "{}", without.join("\n"));
+}
+
+/// To see the reasons that the kept run does not need: `-- --nocapture`. Each may be right, because
+/// small losses come and go from run to run.
+#[test]
+fn each_row_in_which_a_peer_is_ahead_has_its_reason() {
+    let losses = reasons::losses(&Run::load(Run::kept_in()).unwrap().results);
+    for line in reasons::unneeded(&losses) {
+        println!("the kept run does not need the reason: {line}");
+    }
+    let without = losses.iter().filter(|loss| loss.reason().is_none());
+    let without: Vec<String> = without.map(|loss| loss.text()).collect();
+    let all = without.join("\n");
+    assert!(without.is_empty(), "no line of reasons.txt covers:\n{all}");
 }
 
 #[test]
