@@ -1,15 +1,20 @@
 //! The documents are whole when they are rendered, and show the figures of the kept run alone.
 
+mod marks;
+mod prose;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use marks::Claim;
 use pulldown_cmark::{BrokenLink, Options, Parser};
 use tickwheel_bench::charts;
+use tickwheel_bench::harness::Record;
 use tickwheel_bench::limits;
 use tickwheel_bench::part::name;
 use tickwheel_bench::reasons;
 use tickwheel_bench::report::{self, BEGIN, END};
-use tickwheel_bench::results::Run;
+use tickwheel_bench::results::{Results, Run};
 
 const HINT: &str = "write it again: cargo run --release -p tickwheel-bench -- --kept";
 
@@ -99,6 +104,114 @@ fn no_prose_has_a_figure_of_a_benchmark() {
                 assert!(!is_figure, "{name}: {line}");
             }
         }
+    }
+}
+
+/// In their sentences, also words such as «half» or «from 1,000 on» need a mark.
+const STRICT: [&str; 5] = [
+    "README.md",
+    "src/guarantees.rs",
+    "docs/SIZING.md",
+    "docs/UPSTREAM.md",
+    "docs/COMPARE.md",
+];
+
+/// Each sentence of a document whose figures are not marked, or not those of the run.
+fn faults(name: &str, text: &str, results: &Results) -> Vec<String> {
+    let name = name.trim_start_matches("./");
+    let sentences = match prose::sentences(&without_the_table(text)) {
+        Ok(sentences) => sentences,
+        Err(torn) => return torn.iter().map(|error| format!("{name}:{error}")).collect(),
+    };
+    let mut faults = Vec::new();
+    for sentence in sentences {
+        let (line, text) = (sentence.line, &sentence.text);
+        let is_none = |(_, mark): &(usize, String)| mark == "none";
+        let figure = prose::figure(&sentence, STRICT.contains(&name));
+        match figure {
+            Some(figure) if sentence.marks.is_empty() => faults.push(format!(
+                "{name}:{line}: {text}\n  «{figure}» has no mark `<!-- figure: .. -->`"
+            )),
+            None if sentence.marks.iter().any(is_none) => faults.push(format!(
+                "{name}:{line}: {text}\n  it has no figure, so `figure: none` says nothing"
+            )),
+            _ => {}
+        }
+        for (line, mark) in &sentence.marks {
+            let fault = |error: String| format!("{name}:{line}: {text}\n  {error}");
+            match Claim::parse_all(mark) {
+                Err(error) => faults.push(fault(error)),
+                Ok(claims) => faults.extend(claims.iter().filter_map(|claim| {
+                    let found = claim.check(results).err()?;
+                    Some(fault(format!("claimed: {claim}\n  found:   {found}")))
+                })),
+            }
+        }
+    }
+    faults
+}
+
+/// The tables that the program writes show the run by themselves. The lines of what follows stay.
+fn without_the_table(page: &str) -> String {
+    match page.split_once(BEGIN) {
+        None => page.to_owned(),
+        Some((before, rest)) => {
+            let (table, after) = rest.split_once(END).expect("the table ends");
+            format!(
+                "{before}{}{after}",
+                "\n".repeat(table.matches('\n').count())
+            )
+        }
+    }
+}
+
+#[test]
+fn a_wrong_figure_a_missing_mark_and_an_idle_one_are_faults() {
+    let record = |who, cost| Record::new("ready-1", who, vec![cost; 3]);
+    let results = Results {
+        records: vec![record(name::TICKWHEEL, 10.0), record(name::TOKIO, 20.0)],
+        failures: Vec::new(),
+    };
+    for (text, expected) in [
+        (
+            "It takes 10 ns. <!-- figure: ready-1 held-timer = 10 ns -->",
+            "",
+        ),
+        (
+            "It takes half. <!-- figure: ready-1 held-timer/tokio = 2 -->",
+            "",
+        ),
+        ("A stall takes 50 ms. <!-- figure: none -->", ""),
+        (
+            "It takes 30 ns. <!-- figure: ready-1 held-timer = 30 ns -->",
+            "found:   ready-1: 10.0 ns",
+        ),
+        (
+            "It is equal. <!-- figure: ready-1 held-timer/tokio <= 1 -->",
+            "found:   ready-1: 2.00×",
+        ),
+        ("It takes half.", "«half» has no mark"),
+        ("It fires. <!-- figure: none -->", "it has no figure"),
+        (
+            "It takes half. <!-- figure: ready-1 held-timer -->",
+            "says nothing of what",
+        ),
+        (
+            "A line.\n<!-- figure: none -->",
+            "page.md:2: a mark tears the page",
+        ),
+    ] {
+        let name = if text.contains("tears") || text.starts_with("A line") {
+            "page.md"
+        } else {
+            STRICT[0]
+        };
+        let faults = faults(name, text, &results);
+        let is_as_expected = match expected {
+            "" => faults.is_empty(),
+            expected => matches!(&faults[..], [fault] if fault.contains(expected)),
+        };
+        assert!(is_as_expected, "{text}: {faults:?}");
     }
 }
 
