@@ -18,22 +18,35 @@ pub const BEGIN: &str = "<!-- table: written by `cargo run --release -p tickwhee
 /// The other one.
 pub const END: &str = "<!-- end of the table -->";
 
-/// What README shows: the rows by which one chooses, with one of ours and a peer. Where tickwheel
-/// gains and where it loses stands side by side.
+/// Operations that have a row for each of these numbers of workers, as `meet-timeout-2`, and what
+/// each is. They show how its cost grows with the workers.
+const MEETINGS: [(&str, &str); 2] = [
+    ("meet-timeout", "a timeout that is pending once"),
+    ("meet-select", "a message and a fresh sleep in a `select!`"),
+];
+const MEETING_WORKERS: [usize; 3] = [1, 2, 4];
+/// In the order of the columns.
+const MEETING_CONTENDERS: [&str; 5] = [
+    name::TOKIO,
+    name::TOKIO_ALTERNATIVE,
+    name::DROP_IN,
+    name::TICKWHEEL,
+    name::ON_ALTERNATIVE,
+];
+
+/// What README shows besides: the rows by which one chooses, with one of ours and a peer. Where
+/// tickwheel gains and where it loses stands side by side.
 const SUMMARY: &[(&str, &str, &str)] = &[
-    ("bursts-100000", name::DROP_IN, name::TOKIO),
-    ("bursts-1000000", name::DROP_IN, name::TOKIO),
     ("pending-2", name::DROP_IN, name::TOKIO),
     ("pending-2", name::TICKWHEEL, name::TOKIO),
+    ("bursts-1000000", name::DROP_IN, name::TOKIO),
     ("resets-1000000", name::TICKWHEEL, name::TOKIO),
-    ("resets-1000000", name::TICKWHEEL, name::LAST_SEEN),
-    ("reset-many", name::TICKWHEEL, name::TOKIO),
     ("reset-many", name::TICKWHEEL, name::LAST_SEEN),
+    ("replace-1000000", name::TICKWHEEL, name::TOKIO),
     ("map-2", name::TICKWHEEL, name::MUTEX_MAP),
+    ("values-cpu", name::TICKWHEEL, name::DELAY_QUEUE),
     ("expire-p99", name::TICKWHEEL, name::TOKIO),
     ("hyper-rate", name::TICKWHEEL, name::TOKIO),
-    ("sparse-2", name::DROP_IN, name::TOKIO),
-    ("values-cpu", name::TICKWHEEL, name::DELAY_QUEUE),
     ("memory-sleep", name::TICKWHEEL, name::TOKIO),
 ];
 
@@ -162,8 +175,45 @@ pub fn limits(results: &Results) -> (String, usize) {
     (table(head, lines), missed)
 }
 
-/// The table of README: first what a change of `use` gives on each kind of runtime, then the rows
-/// of the summary that this run has.
+/// What an operation costs on some numbers of workers, with each contender. `None` if the run has
+/// none of these rows.
+fn meetings(results: &Results) -> Option<String> {
+    let costs = |operation: &str, contender: &str| {
+        let cost = |workers| results.median(&format!("{operation}-{workers}"), contender);
+        let costs = MEETING_WORKERS
+            .map(cost)
+            .into_iter()
+            .collect::<Option<Vec<f64>>>()?;
+        let costs: Vec<String> = costs.into_iter().map(readable).collect();
+        Some(costs.join("; "))
+    };
+    let is_there = |contender: &&str| {
+        let mut operations = MEETINGS.iter();
+        operations.any(|(operation, _)| costs(operation, contender).is_some())
+    };
+    let mut contenders = MEETING_CONTENDERS.to_vec();
+    contenders.retain(is_there);
+    if contenders.is_empty() {
+        return None;
+    }
+    let line = |(operation, title): &(&str, &str)| {
+        let cost = |contender: &&str| costs(operation, contender).unwrap_or_default();
+        let costs = contenders.iter().map(cost);
+        [title.to_string()].into_iter().chain(costs).collect()
+    };
+    let workers = MEETING_WORKERS
+        .map(|workers| workers.to_string())
+        .join("; ");
+    let names: Vec<String> = contenders
+        .iter()
+        .map(|contender| shown(contender))
+        .collect();
+    let head = format!("ns of CPU, on {workers} workers | {}", names.join(" | "));
+    Some(table(&head, MEETINGS.iter().map(line).collect()))
+}
+
+/// The tables of README: first the cost where workers meet, then what a change of `use` gives on
+/// each kind of runtime, then the rows of the summary that this run has.
 pub fn summary(results: &Results) -> String {
     const KINDS: [usize; 4] = [0, 1, 2, 8];
     let kinds = KINDS.map(kind_of_runtime).join(" | ");
@@ -192,7 +242,8 @@ pub fn summary(results: &Results) -> String {
     };
     let chosen = SUMMARY.iter().filter_map(line).collect();
     let head = "what | called by | tickwheel | peer | | tickwheel is";
-    format!("{idioms}\n{}", table(head, chosen))
+    let tables = [meetings(results), Some(idioms), Some(table(head, chosen))];
+    tables.into_iter().flatten().collect::<Vec<_>>().join("\n")
 }
 
 /// README with that table between its marks.
@@ -247,6 +298,32 @@ pub fn page(run: &Run) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::harness::Record;
+
+    #[test]
+    fn the_cost_where_workers_meet_stands_first_for_those_that_were_measured() {
+        assert_eq!(meetings(&Results::default()), None);
+        let record = |(workers, cost)| {
+            Record::new(&format!("meet-select-{workers}"), name::TOKIO, vec![cost])
+        };
+        let results = Results {
+            records: [(1, 140.0), (2, 335.0), (4, 348.0)].map(record).to_vec(),
+            failures: Vec::new(),
+        };
+        let summary = summary(&results);
+        let cells: Vec<&str> = summary
+            .lines()
+            .take(4)
+            .flat_map(|line| line.split('|'))
+            .map(str::trim)
+            .collect();
+        assert!(
+            cells.contains(&"ns of CPU, on 1; 2; 4 workers"),
+            "{summary}"
+        );
+        assert!(cells.contains(&"140; 335; 348"), "{summary}");
+        assert!(!summary.contains(name::TOKIO_ALTERNATIVE), "{summary}");
+    }
 
     #[test]
     fn a_table_is_replaced_and_its_marks_stay() {
