@@ -8,7 +8,8 @@ use comfy_table::{Cell, CellAlignment, Table};
 use crate::harness::Quartiles;
 use crate::idioms::{IDIOMS, Idiom};
 use crate::limits::{Limit, Mark, judge};
-use crate::part::name;
+use crate::part::{Part, name};
+use crate::parts::PARTS;
 use crate::reasons::{self, Loss, NONE_YET};
 use crate::results::{Late, Results, Run, how_called, shown};
 use crate::rows::{self, kind_of_runtime, readable};
@@ -125,6 +126,12 @@ fn lateness(results: &Results) -> String {
     };
     let head = "load | workers | timer | p50 | p99 | max | peer | p50 | p99 | max";
     table(head, results.lateness().iter().map(line).collect())
+}
+
+/// In which state the contenders of each part are while they are measured.
+fn states() -> String {
+    let line = |part: &Part| vec![part.about.to_owned(), part.state.to_owned()];
+    table("part | state", PARTS.iter().map(line).collect())
 }
 
 /// Where a peer is ahead, by how much and why; and what could not be measured.
@@ -276,6 +283,7 @@ pub fn page(run: &Run) -> String {
         ("date", facts.date.clone()),
         ("packages", packages.join(", ")),
         ("machine", machine),
+        ("states", states()),
         ("losses", losses(results)),
         ("How late", lateness(results)),
     ];

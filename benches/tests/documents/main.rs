@@ -12,6 +12,7 @@ use tickwheel_bench::charts;
 use tickwheel_bench::harness::Record;
 use tickwheel_bench::limits;
 use tickwheel_bench::part::name;
+use tickwheel_bench::parts::PARTS;
 use tickwheel_bench::reasons;
 use tickwheel_bench::report::{self, BEGIN, END};
 use tickwheel_bench::results::{Results, Run};
@@ -40,6 +41,13 @@ fn a_row_of_ours_alone_says_what_it_is_for() {
             .iter()
             .any(|record| name::is_peer(&record.contender));
         assert_eq!(row.purpose.is_empty(), has_peer, "{}", row.id);
+    }
+}
+
+#[test]
+fn each_part_says_in_which_state_its_contenders_are() {
+    for part in PARTS {
+        assert!(!part.state.is_empty(), "{}", part.name);
     }
 }
 
