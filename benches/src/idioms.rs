@@ -44,6 +44,8 @@ pub type Program = fn(tasks: usize, times: usize) -> Pin<Box<dyn Future<Output =
 /// How many messages a channel holds.
 const CAPACITY: usize = 32;
 const MILLISECOND: Duration = Duration::from_millis(1);
+/// Sleeps that are there at once.
+const MANY: usize = 10_000;
 /// Ticks that are due at once.
 const BURST: u32 = 2_000;
 
@@ -60,7 +62,7 @@ macro_rules! written_with {
             use tokio::time::Instant;
             use $($time)::+::{interval, interval_at, sleep, sleep_until, timeout};
 
-            use super::{BURST, MILLISECOND, TIMEOUT, pending_once};
+            use super::{BURST, MANY, MILLISECOND, TIMEOUT, pending_once};
 
             type Messages = Receiver<usize>;
 
@@ -185,10 +187,15 @@ macro_rules! written_with {
             }
 
             pub(super) async fn many(times: usize) {
-                let mut sleeps = Vec::with_capacity(times);
-                sleeps.extend((0..times).map(|_| Box::pin(sleep(TIMEOUT))));
-                for mut sleep in sleeps {
-                    let _ = poll_fn(|cx| Poll::Ready(sleep.as_mut().poll(cx))).await;
+                let mut left = times;
+                while left > 0 {
+                    let count = left.min(MANY);
+                    let mut sleeps = Vec::with_capacity(count);
+                    sleeps.extend((0..count).map(|_| Box::pin(sleep(TIMEOUT))));
+                    for mut sleep in sleeps {
+                        let _ = poll_fn(|cx| Poll::Ready(sleep.as_mut().poll(cx))).await;
+                    }
+                    left -= count;
                 }
             }
 

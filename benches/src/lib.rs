@@ -28,8 +28,9 @@
 //! - tokio's cooperative budget is off in the measured tasks ([`tokio::task::unconstrained`]):
 //!   after 128 polls in one go every timer would else answer "pending" without being armed, and the
 //!   row would measure nothing.
-//! - The idioms are whole programs, as users write them: no budget is off there, and the time is
-//!   that of the clock on the wall, with the channel's in it.
+//! - The idioms are whole programs, as users write them: no budget is off there, and the CPU is the
+//!   process's, with the channel's in it. On several workers there are more tasks than workers, as
+//!   in a server.
 //! - Durations come from a table of random ones, so that timers do not all meet in one slot.
 //! - A server always has something armed. So in each turn one sleep stands beside the contender, on
 //!   its own timer: [`harness::Standing`]. It is due after 25 s, and the timers of a row after 30 s

@@ -72,7 +72,7 @@ fn loops(list: &'static [Idiom], purpose: &str) -> Vec<Row> {
     let row = |idiom: &Idiom, workers: usize| Row {
         id: idiom.row(workers),
         title: format!("{}, {}", idiom.title, kind_of_runtime(workers)),
-        unit: "ns",
+        unit: "ns of CPU",
         section: "Idioms",
         purpose: purpose.to_owned(),
     };

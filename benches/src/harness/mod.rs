@@ -17,6 +17,8 @@ mod record;
 mod sample;
 mod standing;
 
+use std::hint::black_box;
+
 use tokio::runtime::{Builder, Runtime};
 
 pub use load::{Client, Scene, load};
@@ -37,4 +39,13 @@ pub fn runtime(workers: usize) -> Runtime {
     };
     let builder = builder.worker_threads(workers.max(1)).enable_all();
     builder.build().expect("the runtime starts")
+}
+
+/// Makes the heap that of a program that has run for a while, which has freed a large block before.
+///
+/// Until a block of nearly 32 MB is freed, glibc maps each large block by itself, and gives the end
+/// of its heap back whenever 128 KB of it are free. And with a large block it joins all small ones
+/// that were freed before, so that nobody who is measured next pays for that.
+pub fn settle_the_allocator() {
+    drop(black_box(vec![1_u8; 31 << 20]));
 }

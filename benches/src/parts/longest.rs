@@ -19,7 +19,6 @@
 //! meets it which frees as many small blocks.
 
 use std::future::Future;
-use std::hint::black_box;
 use std::ops::Range;
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -31,7 +30,7 @@ use tokio::task::{unconstrained, yield_now};
 use tokio::time::Instant;
 
 use super::keyed::{ByKey, Locked, STANDS, Values};
-use crate::harness::{STANDING, Standing, runtime};
+use crate::harness::{STANDING, Standing, runtime, settle_the_allocator};
 use crate::part::{How, Part, name};
 use crate::settings::Settings;
 
@@ -107,13 +106,6 @@ fn run(contender: &str, settings: &Settings) -> Vec<(String, f64)> {
     };
     let found = found.expect("no call panics");
     found.into_iter().map(figure).collect()
-}
-
-/// glibc maps a large block by itself, and moves no byte to make it larger, until the program has
-/// freed one that is nearly 32 MB. A program that has run for a while has done so. And with a large
-/// block glibc joins all small ones that were freed before, which nobody who is measured next pays.
-fn settle_the_allocator() {
-    drop(black_box(vec![1_u8; 31 << 20]));
 }
 
 /// Calls, and the longest of each.
