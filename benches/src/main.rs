@@ -15,9 +15,9 @@ use tickwheel_bench::{charts, report};
 
 /// Measures tickwheel against its peers.
 ///
-/// A whole run takes about eighteen minutes, and some more where it builds its programs for the
-/// first time. It is kept as benches/results.json, from which it writes benches/RESULTS.md, the
-/// charts, and the tables in README. A run with --quick or --only goes to the target folder instead.
+/// A whole run takes about twenty minutes, and some more where it builds its programs for the first
+/// time. It is kept as benches/results.json, from which it writes benches/RESULTS.md, the charts,
+/// and the tables in README. A run with --quick or --only goes to the target folder instead.
 #[derive(Parser)]
 struct Options {
     /// A smoke run: short samples, few rounds, smaller numbers. Its figures say little.

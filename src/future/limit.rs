@@ -71,8 +71,8 @@ fn is_of_this_task() -> bool {
     current().is_some()
 }
 
-/// The deadline of a timeout made where a scope is open, on a timer with this clock: its own, or the
-/// limit if that comes first.
+/// The deadline of a timeout made where a scope is open, on a timer with this clock: its own, or
+/// the limit if that comes first.
 #[cold]
 pub(crate) fn cap(own: Instant, clock: &Clock) -> Instant {
     let Some(limit) = current() else {

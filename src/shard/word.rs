@@ -10,8 +10,8 @@
 //!
 //! The bits between are the *version of the timeout*, which changes with each `set_timeout`.
 //!
-//! A reset, or a move to a later moment, only makes a due later or leaves it, and needs no lock. All
-//! other changes go through a [`LockedWord`], which only a thread with a shard's lock can make.
+//! A reset, or a move to a later moment, only makes a due later or leaves it, and needs no lock.
+//! All other changes go through a [`LockedWord`], which only a thread with a shard's lock can make.
 //!
 //! A sleep that was reset while armed has a word too, without a timeout, a grace, or handles.
 //!

@@ -1,5 +1,6 @@
 //! What is due already, and awaited: a sleep that is reset to the past, as an event loop does for
-//! "now", one that is made for the past, and the ticks of an interval that catches up after a stall.
+//! "now", one that is made for the past, and the ticks of an interval that catches up after a
+//! stall.
 
 use super::idioms::rows;
 use crate::harness::Record;

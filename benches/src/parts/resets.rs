@@ -5,10 +5,11 @@
 //! connection has a task of its own that waits, and the four tasks hold what resets it. tokio's
 //! sleeps belong to the four tasks, because only the owner can reset one.
 //!
-//! What a reset costs here is memory: it finds the lines of its connection in no cache, since 10,000
-//! others and a pause came in between. With 100 connections, which the caches hold, it costs a
-//! fifth, and the figure hardly swings. So a turn is short, its contender is set up anew, and there
-//! are many turns: the caches, which other programs share, are alike for the contenders of a round.
+//! What a reset costs here is memory: the lines of its connection are not in a cache any more,
+//! since 10,000 others and a pause came in between. With 100 connections, which the caches hold, it
+//! costs a fifth, and the figure hardly swings. So a turn is short, its contender is set up anew,
+//! and there are many turns: the caches, which other programs share, are alike for the contenders
+//! of a round.
 
 use std::future::ready;
 use std::time::{Duration, Instant};

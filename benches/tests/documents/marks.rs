@@ -1,5 +1,5 @@
-//! What a sentence claims of the kept run. It stands behind the sentence, in a comment that a reader
-//! of the page does not see: `<!-- figure: CLAIM; CLAIM -->`. CONTRIBUTING has the language, under
+//! What a sentence claims of the kept run. It stands behind the sentence, in a comment that the
+//! page does not show: `<!-- figure: CLAIM; CLAIM -->`. CONTRIBUTING has the language, under
 //! "Figures in prose".
 
 use std::fmt::{self, Display, Formatter};

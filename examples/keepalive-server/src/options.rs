@@ -39,8 +39,8 @@ pub(crate) struct Options {
     #[arg(value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(0..=100))]
     pub(crate) silent: u32,
 
-    /// How long the clients send; longer than the timeout. In a comparison, this is the run with the
-    /// longest pause, and a run with a shorter one ends sooner
+    /// How long the clients send; longer than the timeout. In a comparison, this is the run with
+    /// the longest pause, and a run with a shorter one ends sooner
     #[arg(long, default_value = "12s")]
     #[arg(value_name = "DURATION", value_parser = duration)]
     pub(crate) run_time: Duration,

@@ -94,8 +94,8 @@ fn timers_behind_a_waker_that_blocks_are_late_by_that() {
     });
 }
 
-/// It takes no lock, so the timer stays where it is linked until the driver comes. A move to earlier
-/// links it anew.
+/// It takes no lock, so the timer stays where it is linked until the driver comes. A move to
+/// earlier links it anew.
 #[tokio::test(start_paused = true)]
 async fn a_move_to_later_leaves_the_timer_to_the_driver() {
     type Move = fn(&ResetHandle) -> bool;
