@@ -25,13 +25,13 @@
 //!   it moves a bounded number of timers, because wheels cascade ahead of time.
 //! - **A stall** is longer than 50 ms plus one tick: a timer is due, and the driver cannot run. The
 //!   driver's own work does not count. A stall is measured from the first tick at which a timer was
-//!   due, even one that was disarmed or reset shortly before. So a stop in which nothing falls due
-//!   until its last 50 ms plus one tick is none. A deadline that passes during a stall, or is due
-//!   within 100 ms after it, even by a later call, is postponed by the length of the stall. So
-//!   spared deadlines keep their spacing. After the stall each lives for at least 100 ms, or for
-//!   its timeout if that is shorter, and at most for its timeout. It gets at most one grace until
-//!   it is reset. Only a [`Deadline`], a [`DeadlineMap`] and an idle timeout of a socket have it.
-//!   [`stall_grace`](timer::Builder::stall_grace) switches it off, for leases.
+//!   due, even one that was disarmed or reset shortly before. So a stop counts as a stall only if
+//!   something was due more than 50 ms and a tick before its end. A deadline that passes during a
+//!   stall, or is due within 100 ms after it, even by a later call, is postponed by the length of
+//!   the stall. So spared deadlines keep their spacing. After the stall each lives for at least 100
+//!   ms, or for its timeout if that is shorter, and at most for its timeout. It gets at most one
+//!   grace until it is reset. Only a [`Deadline`], a [`DeadlineMap`] and an idle timeout of a
+//!   socket have it. [`stall_grace`](timer::Builder::stall_grace) switches it off, for leases.
 //! - **The past** is ready at the first poll. **Zero and now** wait for the next line of tokio's
 //!   grid, a millisecond at most, as tokio's do. So a loop of zero sleeps paces, and does not spin.
 //! - **A runtime that shuts down** drops its own tasks while they are pending, as with tokio's
@@ -46,13 +46,13 @@
 //! - **A waker that blocks** holds up tokio's time driver, as with tokio's own timers.
 //! - **Memory** comes back in segments of 16 to 32 KiB. One survivor keeps one segment.
 //! - **A single insert, reset or removal moves a bounded number of entries**, at any number of
-//!   timers. Among two million, the longest took less than a millisecond of its
-//!   thread. <!-- figure: longest-insert held-timer < 1 ms; longest-reset held-timer < 1 ms;
-//!   longest-*-map-insert held-timer < 1 ms; longest-delay-map-remove held-timer < 1 ms --> There
-//!   is one exception. With glibc's allocator, one drop of a [`Sleep`] or of a keyed deadline,
-//!   among two million that went at once, took 0.2 to 0.5 s, because glibc then joined the small
-//!   blocks that were freed. <!-- figure: longest-drop held-timer = 0.1..0.6 s;
-//!   longest-deadline-map-remove held-timer = 0.1..0.6 s --> `drain`, `close` and `expire_all`
+//!   timers. Among two million, the longest took less than a millisecond of its thread in most
+//!   runs, and at most 4 ms. <!-- figure: longest-insert held-timer < 1 ms; longest-reset
+//!   held-timer < 1 ms; longest-*-map-insert held-timer < 1 ms; longest-delay-map-remove held-timer
+//!   < 1 ms --> There is one exception. With glibc's allocator, one drop of a [`Sleep`] or of a
+//!   keyed deadline, among two million that went at once, took 0.15 to 0.35 s, because glibc then
+//!   joined the small blocks that were freed. <!-- figure: longest-drop held-timer = 0.14..0.36 s;
+//!   longest-deadline-map-remove held-timer = 0.14..0.36 s --> `drain`, `close` and `expire_all`
 //!   visit every key, and have no bound.
 //!
 //! [RESULTS.md]: https://github.com/tickwheel/tickwheel/blob/main/benches/RESULTS.md

@@ -31,7 +31,8 @@
 //! - The idioms are whole programs, as users write them: no budget is off there, and the CPU is the
 //!   process's, with the channel's in it. On several workers there are more tasks than workers, as
 //!   in a server.
-//! - Durations come from a table of random ones, so that timers do not all meet in one slot.
+//! - The durations of single operations come from a table of random ones, so that timers do not all
+//!   meet in one slot.
 //! - A server always has something armed. So in each turn one sleep stands beside the contender, on
 //!   its own timer: [`harness::Standing`]. It is due after 25 s, and the timers of a row after 30 s
 //!   or more, unless the row fires them. tokio wakes its driver for a timer that is due before all

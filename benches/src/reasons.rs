@@ -3,11 +3,14 @@
 use crate::part::name;
 use crate::pattern::covers;
 use crate::results::{Results, how_called, shown};
-use crate::rows::{Row, readable, rows};
+use crate::rows::{Row, readable, rows, times_better};
 
 /// `rows | ours | peer | reason`. In the first three fields a `*` stands for whatever is there. The
 /// first line that covers a loss is its reason.
 const REASONS: &str = include_str!("reasons.txt");
+
+/// A peer whose median is ahead by more than this is ahead, though some rounds went the other way.
+const FAR: f64 = 1.1;
 
 /// What the page shows of a loss that has none.
 pub const NONE_YET: &str = "**NO REASON YET**";
@@ -65,7 +68,8 @@ fn amounts([ours, peer]: [f64; 2], unit: &str) -> String {
     format!("{ours} {unit} for {peer}")
 }
 
-/// Every row in which a peer is ahead: the quartiles of the rounds' ratios lie on its side.
+/// Every row in which a peer is ahead: the quartiles of the rounds' ratios lie on its side, or the
+/// median lies far on it. The medians of the amounts have to agree.
 pub fn losses(results: &Results) -> Vec<Loss> {
     let mut losses = Vec::new();
     for (row, records) in results.rows() {
@@ -74,12 +78,14 @@ pub fn losses(results: &Results) -> Vec<Loss> {
             let peers = names().filter(|name| name::is_peer(name));
             losses.extend(peers.filter_map(|peer| {
                 let ratio = results.times_better(&row.id, peer, ours)?;
-                let is_ahead = ratio.median > 1.0 && !ratio.is_equal();
                 let amounts = [
                     results.median(&row.id, ours)?,
                     results.median(&row.id, peer)?,
                 ];
-                is_ahead.then(|| Loss {
+                let is_clear = !ratio.is_equal() || ratio.median > FAR;
+                let is_ahead = ratio.median > 1.0 && is_clear;
+                let agrees = times_better(row.unit, amounts[1], amounts[0]) > 1.0;
+                (is_ahead && agrees).then(|| Loss {
                     row: row.clone(),
                     ours: ours.clone(),
                     peer: peer.clone(),

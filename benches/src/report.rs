@@ -238,7 +238,8 @@ pub fn summary(results: &Results) -> String {
         let (row, _) = rows.iter().find(|(row, _)| row.id == *id)?;
         let found = results.times_better(id, ours, peer)?;
         Some(vec![
-            format!("{}, {}", row.title, row.unit),
+            row.title.clone(),
+            row.unit.to_owned(),
             how_called(ours).to_owned(),
             readable(results.median(id, ours)?),
             readable(results.median(id, peer)?),
@@ -247,7 +248,7 @@ pub fn summary(results: &Results) -> String {
         ])
     };
     let chosen = SUMMARY.iter().filter_map(line).collect();
-    let head = "what | called by | tickwheel | peer | | tickwheel is";
+    let head = "what | unit | called by | tickwheel | the peer's | peer | tickwheel is";
     let tables = [meetings(results), Some(idioms), Some(table(head, chosen))];
     tables.into_iter().flatten().collect::<Vec<_>>().join("\n")
 }

@@ -18,7 +18,7 @@ pub const PART: Part = Part {
     about: "by key, 100,000 there: reset a deadline, put a value in and take it out",
     state: "A standing sleep, and a standing item in each map, is due before all keys. Unlike a \
             server: a loop does nothing else, no key expires, and the stream or the queue is \
-            never polled.",
+            never polled. Two threads meet as often as they can.",
     how: How::Together(run),
 };
 

@@ -23,9 +23,9 @@ use crate::settings::Settings;
 pub const PART: Part = Part {
     name: "meet",
     about: "timeouts on 1, 2 and 4 workers, with tokio's alternative timer in the same run",
-    state: "Each worker has a standing sleep, and a task that arms and disarms. Each timeout yields \
-            once, or waits for a message. Unlike a server: the tasks do nothing else, so the workers \
-            meet as often as they can, and nothing fires.",
+    state: "Each worker has a standing sleep. There are as many tasks, or pairs of them, as workers. \
+            Each timeout yields once, or waits for a message. Unlike a server: the tasks do nothing \
+            but arm and disarm, so the workers meet as often as they can, and nothing fires.",
     how: How::Built {
         program: "tickwheel-bench-meet",
         arguments: "",

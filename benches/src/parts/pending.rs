@@ -16,7 +16,9 @@ pub const PART: Part = Part {
     about: "timeout whose inner future is pending once, then dropped, on 1, 2 and 4 threads",
     state: "A standing sleep is due before all others, and a queue also holds such an item. \
             Unlike a server: a loop arms and disarms one timer, so caches hold all of it. \
-            Several threads do so without a pause, and nothing fires.",
+            Several threads do so without a pause, and nothing fires. All timeouts are of random \
+            length, so pingora, which shares a timer among those due in the same 10 ms, shares \
+            fewer.",
     how: How::Together(run),
 };
 

@@ -25,7 +25,7 @@ pub const PART: Part = Part {
     state: "A sleep stands beside the load, and an interval of tokio paces all contenders. In \
             the rows with timers that fire, those are due first. Unlike a server: the process \
             has no socket, all timeouts are of 30 s, none passes, and the bursts come at even \
-            times.",
+            times. A program that changes its `use` would also pace itself by this crate's interval.",
     how: How::Apart {
         contenders: &[name::DROP_IN, name::TICKWHEEL, name::TOKIO, name::NO_TIMER],
         rounds: 5,

@@ -30,8 +30,8 @@ pub const PART: Part = Part {
 pub const LARGE: Part = Part {
     name: "large",
     about: "timeout around a small and a large future, built with thin LTO and one unit of code",
-    state: "As in `ready`. How often a timeout moves its future hangs on what the compiler inlines, \
-            and so on the build.",
+    state: "As in `ready`. How often a timeout moves its future depends on what the compiler \
+            inlines, and so on the build.",
     how: How::Built {
         program: "tickwheel-bench-large",
         arguments: "",

@@ -24,7 +24,8 @@ pub const PART: Part = Part {
     about: "one deadline reset over and over, and 10,000 at random",
     state: "A standing sleep is due before the deadlines, and a queue also holds such an item. \
             Unlike a server: a loop resets without a pause, so the one deadline is in the \
-            caches, as most of the 10,000 are, and nothing expires.",
+            caches, as most of the 10,000 are. Nearly all resets of the one are not the first in \
+            their tick, and write nothing; a server's is the first, and writes once.",
     how: How::Together(run),
 };
 
@@ -76,7 +77,7 @@ fn resets(mut race: Race, count: usize) -> Race {
     race
 }
 
-/// Takes the lock of the shard, which a reset does not.
+/// To later, which takes no lock either.
 pub(super) fn after() -> Race {
     let mut race = Race::new("reset-after", 1);
     race.enter(name::TICKWHEEL, || {

@@ -27,7 +27,7 @@ use crate::settings::Settings;
 pub const PART: Part = Part {
     name: "resets",
     about: "CPU of the process: nothing but resets, at several rates",
-    state: "10,000 connections lie in memory as in a server, and a pause of 5 ms between two bursts \
+    state: "The 10,000 connections lie in memory as in a server, and a pause of 5 ms between two bursts \
             leaves the caches to others. A sleep stands beside them. Unlike a server: all bursts come \
             at the same moments, connections come in the same order each time, and no socket is read.",
     how: How::Together(run),

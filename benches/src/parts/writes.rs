@@ -34,7 +34,9 @@ pub const PART: Part = Part {
     name: "writes",
     about: "atomic writes of a call, and how many of them go to shared lines",
     state: "A standing sleep is due before all others. Unlike a server: a call is made over and \
-            over, first on one worker and then on another, and never on both at once.",
+            over, first on one worker and then on another, and never on both at once. Nearly all \
+            resets are not the first in their tick, and write nothing; a server's is the first, \
+            and writes once.",
     how: How::Apart {
         contenders: &[name::TICKWHEEL, name::DROP_IN, name::TOKIO],
         rounds: 1,
