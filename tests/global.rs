@@ -81,11 +81,11 @@ fn it_rests_while_nothing_is_due() {
     let timer = Timer::global();
     assert_eq!(timer.metrics().pending, 0);
     let kept: Vec<_> = (0..1_000).map(|_| timer.deadline(HOUR)).collect();
-    comes_to_rest(&timer);
+    comes_to_rest(timer);
     let before = timer.metrics().wake_ups;
     drop(kept);
     assert_eq!(timer.metrics().pending, 0);
-    comes_to_rest(&timer);
+    comes_to_rest(timer);
     assert!(timer.metrics().wake_ups <= before + 1);
 }
 
@@ -134,9 +134,9 @@ fn everything_works_under_an_executor_that_is_not_tokios() {
         });
         assert_eq!(idle.await, Ok(()));
         keeper.join().unwrap();
-        let deadlines = DeadlineMap::new(&timer);
+        let deadlines = DeadlineMap::new(timer);
         assert_eq!(deadlines.insert(1, 5 * MS).unwrap().await, Ok(()));
-        let (values, mut expired) = DelayMap::new(&timer);
+        let (values, mut expired) = DelayMap::new(timer);
         values.insert("key", "value", 5 * MS).unwrap();
         assert_eq!(expired.recv().await.unwrap().value, "value");
     });

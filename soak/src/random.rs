@@ -60,7 +60,7 @@ pub fn clocks(runtimes: &[Hosted], random: &mut fastrand::Rng) -> Vec<Clock> {
     }
     if random.u8(..8) == 0 {
         clocks.push(Clock {
-            timer: Timer::global(),
+            timer: Timer::global().clone(),
             tick: Duration::from_millis(1),
             runtime: None,
         });

@@ -429,7 +429,7 @@ fn deadlines_that_pass_while_a_turn_is_held_up_are_spared() {
     }
     let runtime = multi_thread(1);
     let own = Timer::builder().build_on(runtime.handle()).unwrap();
-    for timer in [own, Timer::global()] {
+    for timer in [own, Timer::global().clone()] {
         conclude(|| {
             let (begun, begins) = channel();
             let known = timer.deadline(200 * MS);

@@ -68,7 +68,7 @@ impl Timer {
     /// | | [`current`](Timer::current), [`tickwheel::sleep`](crate::sleep) and the others | `global` |
     /// |---|---|---|
     /// | where it can be called | in a tokio runtime with a time driver | anywhere: under any executor, on any thread |
-    /// | finding the timer | asks tokio for the current runtime, a count that all its threads share | reads a static, and counts a handle: keep it |
+    /// | finding the timer | asks tokio for the current runtime, a count that all its threads share | reads a static; a clone is a handle to keep |
     /// | where timers fire | in the runtime, near the woken tasks | on the thread `tickwheel-timer`, in the context of no runtime, which sends each woken task to another thread |
     /// | a runtime that is stalled or has shut down | its timers are late, or end | the timers of others go on |
     /// | tokio's paused clock | is followed | is not followed: time is the system's |
@@ -92,8 +92,8 @@ impl Timer {
     /// [`scope`](Timer::scope) is an instant of the clock where the scope is polled. The time left
     /// then passes in the system's time, unless that clock passes the deadline first.
     #[track_caller]
-    pub fn global() -> Timer {
-        local::global_timer().clone()
+    pub fn global() -> &'static Timer {
+        local::global_timer()
     }
 
     /// Like [`tickwheel::sleep`](crate::sleep), on this timer.

@@ -87,7 +87,7 @@ async fn a_reset_moves_the_crates_sleep_and_replaces_a_foreign_one() {
 async fn a_reset_of_a_sleep_on_another_clock_counts_the_time_left() {
     tokio::time::advance(HOUR).await;
     let timer = Timer::current();
-    let mut sleep = HyperTimer::sleep(&Timer::global(), 2 * HOUR);
+    let mut sleep = HyperTimer::sleep(Timer::global(), 2 * HOUR);
     timer.reset(&mut sleep, HyperTimer::now(&timer));
     std::thread::sleep(5 * MS);
     assert_ready!(task::spawn(sleep).poll());

@@ -263,7 +263,7 @@ fn by_the_systems_clock_a_scope_waits_for_what_is_left() {
     ahead.block_on(tokio::time::advance(HOUR));
     let built = Timer::builder().build_on(system.handle()).unwrap();
     for (clock, caller) in [("ahead", ahead), ("behind", behind())] {
-        for (timer, is_timeout) in [Timer::global(), built.clone()]
+        for (timer, is_timeout) in [Timer::global().clone(), built.clone()]
             .iter()
             .flat_map(|timer| [(timer, false), (timer, true)])
         {

@@ -120,10 +120,10 @@ mod tests {
             (name::NO_TIMER, [0, 0]),
         ] {
             let standing = Standing::of(contender, &runtime);
-            let found = [pending(&own), pending(&Timer::global())];
+            let found = [pending(&own), pending(Timer::global())];
             assert_eq!(found, stand, "{contender}");
             standing.end();
-            assert_eq!([pending(&own), pending(&Timer::global())], [0, 0]);
+            assert_eq!([pending(&own), pending(Timer::global())], [0, 0]);
         }
         let standing = Standing::on_each_worker(name::DROP_IN, &runtime, 2);
         assert_eq!(pending(&own), 2);

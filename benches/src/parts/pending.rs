@@ -37,7 +37,11 @@ pub(super) fn hand<const READY: bool>(contender: &str, held: Timer) -> Hand {
         }),
         _ => {
             let is_global = contender == name::GLOBAL;
-            let timer = if is_global { Timer::global() } else { held };
+            let timer = if is_global {
+                Timer::global().clone()
+            } else {
+                held
+            };
             polled_once(READY, move |after| timer.timeout(after, Inner::<READY>))
         }
     }
