@@ -21,7 +21,15 @@ pub use tokio::time::error::Error;
 pub struct Elapsed(());
 
 impl Elapsed {
-    pub(crate) const fn new() -> Elapsed {
+    /// The error itself, for adapters that bound something by a [`Sleep`](crate::Sleep).
+    ///
+    /// ```
+    /// # use tickwheel::error::Elapsed;
+    /// assert_eq!(Elapsed::new().to_string(), "deadline has elapsed");
+    /// ```
+    // There is no `Default`: an error does not come from nothing.
+    #[allow(clippy::new_without_default)]
+    pub const fn new() -> Elapsed {
         Elapsed(())
     }
 }

@@ -5,7 +5,7 @@
 //!
 //! Invariant: a ready timeout and a sleep that is never polled touch no shared memory.
 
-use std::future::{Future, IntoFuture};
+use std::future::IntoFuture;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,9 +13,9 @@ use tokio::time::Instant;
 
 use crate::future::interval::{Interval, assert_period};
 use crate::future::limit;
-use crate::future::scope::Scope;
 use crate::future::sleep::Sleep;
 use crate::future::timeout::Timeout;
+use crate::future::with_deadline::WithDeadline;
 use crate::shard::Shard;
 use crate::timer::local;
 
@@ -97,56 +97,41 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 /// Bounds a future and every timeout made within it.
 ///
 /// It is on the current runtime's own timer. The deadline is an instant of the clock that
-/// [`Instant::now`] reads where the scope is polled. See [`Scope`] for an example and its exact
-/// bounds. It panics as [`sleep`] does.
-#[track_caller]
-#[inline]
-pub fn scope<F: IntoFuture>(deadline: Instant, future: F) -> Scope<F::IntoFuture> {
-    let (sleep, deadline) = (sleep_until(deadline), limit::capped(deadline));
-    Scope::new(sleep, deadline, future.into_future())
-}
-
-/// Methods for every [`Future`], under the names of tokio-util's trait.
+/// [`Instant::now`] reads where the future is polled. It is open during the conversion by
+/// [`IntoFuture`] too. See [`WithDeadline`] for its exact bounds.
+///
+/// # Panics
+///
+/// As [`sleep`] does.
 ///
 /// ```
-/// use tickwheel::{Duration, future::FutureExt};
-///
-/// # tokio_test::block_on(async {
-/// assert!(std::future::pending::<()>().timeout(Duration::from_millis(1)).await.is_err());
+/// # use tickwheel::{Duration, Instant, timeout, with_deadline};
+/// # async fn first() {}
+/// # async fn second() { std::future::pending::<()>().await; }
+/// # tokio_test::block_on(async { tokio::time::pause();
+/// let deadline = Instant::now() + Duration::from_secs(2);
+/// let both = with_deadline(deadline, async {
+///     first().await;
+///     timeout(Duration::from_secs(30), second()).await // ends after two seconds
+/// });
+/// assert!(matches!(both.await, Err(_) | Ok(Err(_))));
 /// # });
 /// ```
-pub trait FutureExt: Future {
-    /// Like [`tickwheel::timeout`](crate::timeout()).
-    #[track_caller]
-    #[inline]
-    fn timeout(self, duration: Duration) -> Timeout<Self>
-    where
-        Self: Sized,
-    {
-        Timeout {
-            future: self,
-            sleep: sleep_after(duration, limit::is_open()),
-        }
-    }
-
-    /// Like [`tickwheel::timeout_at`](crate::timeout_at()).
-    #[track_caller]
-    #[inline]
-    fn timeout_at(self, deadline: Instant) -> Timeout<Self>
-    where
-        Self: Sized,
-    {
-        Timeout {
-            future: self,
-            sleep: sleep_to(deadline, limit::is_open()),
-        }
+#[track_caller]
+#[inline]
+pub fn with_deadline<F: IntoFuture>(deadline: Instant, future: F) -> WithDeadline<F::IntoFuture> {
+    let sleep = sleep_until(deadline);
+    let deadline = limit::capped(deadline);
+    // The conversion may make timeouts, as the call of a service does.
+    let _open = limit::open(deadline);
+    WithDeadline {
+        future: future.into_future(),
+        sleep,
+        deadline,
     }
 }
 
-impl<F: Future + ?Sized> FutureExt for F {}
-
-/// A sleep, or the sleep of a timeout that an open scope caps: the limit of a scope requires the
-/// timer at once.
+/// A sleep, or the sleep of a timeout that an open deadline caps, which requires the timer at once.
 #[inline(always)] // So that the sleep is built where it stays, beside a future that may be large.
 #[track_caller]
 fn sleep_after(duration: Duration, is_capped: bool) -> Sleep {
@@ -184,7 +169,7 @@ fn sleep_to(deadline: Instant, is_capped: bool) -> Sleep {
     Sleep::new(shard, Some(local::shard_of_poller), deadline, true)
 }
 
-/// For a deadline that overflows, an open scope, and a thread that drives no runtime, where a
+/// For a deadline that overflows, an open deadline, and a thread that drives no runtime, where a
 /// failing look-up has to panic at the caller's line.
 #[cold]
 #[track_caller]

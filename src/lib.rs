@@ -28,9 +28,9 @@
 //! # Ok::<(), tickwheel::error::Elapsed>(()) }).unwrap();
 //! ```
 //!
-//! **A deadline that is passed on.** A [`scope()`] bounds a future and every timeout made within
-//! it, so that no call outlives its caller's deadline. [`remaining`] returns the budget for the
-//! next call, for example for its [header](docs::recipes#passing-a-deadline-on-in-a-header).
+//! **A deadline that is passed on.** [`with_deadline()`] bounds a future and every timeout made
+//! within it, so that no call outlives its caller's deadline. [`time_left`] returns the budget for
+//! the next call, for example for its [header](docs::recipes#passing-a-deadline-on-in-a-header).
 //!
 //! **A keepalive deadline that other tasks push back.** One task awaits the [`Deadline`]. Any other
 //! task resets it through a [`ResetHandle`], without a lock, and learns whether it was in time.
@@ -52,8 +52,8 @@
 //! ```
 //!
 //! **Timers by key.** A [`DeadlineMap`] has one awaited deadline per key. A [`DelayMap`] has one
-//! stream of delayed values. Any task resets or removes a timer by its key. A [`DelayQueue`] has
-//! the API of tokio-util's: one owner, and keys that the queue makes.
+//! stream of delayed values. Any task resets or removes a timer by its key. tokio-util's
+//! `DelayQueue`, for one owner and without keys of your own, is in [tickwheel-util].
 //!
 //! ```
 //! use tickwheel::{DeadlineMap, DelayMap, Duration, Timer};
@@ -93,53 +93,55 @@
 //!
 //! - **For a handful of timers, or timers that nearly all fire.** tokio's own are as good.
 //! - **To serve more requests per second.** In hyper or a proxy, timers are a small share of each.
-//! - **For one owner that needs no keys of its own.** There a [`DelayQueue`] takes less memory and
-//!   CPU than a [`DelayMap`].
+//! - **For one owner that needs no keys of its own.** There a `DelayQueue` of [tickwheel-util]
+//!   takes less memory and CPU than a [`DelayMap`].
 //! - **For a resolution below a millisecond.** tokio's clock has none.
 //! - **For another runtime's own clock.** [`Timer::global`] goes by the system's.
 //! - **As a cache.** Use [moka](https://docs.rs/moka). A [`DelayMap`] does not evict to make room.
+//!
+//! # Two crates
+//!
+//! tickwheel and [tickwheel-util] are divided as tokio and tokio-util are: `tokio` becomes
+//! `tickwheel`, and `tokio_util` becomes `tickwheel_util`. tickwheel-util has `DelayQueue`, and the
+//! adapters for streams, HTTP bodies and tower. An idle timeout for sockets, [`io::IdleTimeout`],
+//! is here.
 //!
 //! # Features
 //!
 //! | feature | what |
 //! |---|---|
-//! | `full` | all of these except `test-util` |
-//! | `http-body` | [`http_body::TimeoutBody`](https://docs.rs/tickwheel/latest/tickwheel/http_body/): an idle timeout between the frames of a body, and a total one |
 //! | `hyper` | [`hyper`](https://docs.rs/tickwheel/latest/tickwheel/hyper/): a [`Timer`] is a `hyper::rt::Timer`, for hyper's servers and clients, and for hyper-util's pool |
-//! | `io` | [`io::IdleTimeout`](https://docs.rs/tickwheel/latest/tickwheel/io/): an idle timeout for sockets, and separate timeouts for reading and writing |
 //! | `serde` | `Serialize` and `Deserialize` for [`Metrics`](metrics::Metrics) and [`DelayMapMetrics`](metrics::DelayMapMetrics): each field under its name, a [`Duration`] as `{"secs":1,"nanos":0}` |
-//! | `stream` | [`stream::StreamExt`](https://docs.rs/tickwheel/latest/tickwheel/stream/): an idle timeout and a throttle for streams, and the ticks of an interval as a stream |
-//! | `tower` | [`tower`](https://docs.rs/tickwheel/latest/tickwheel/tower/): timeouts for services, fixed or chosen by the request, and deadlines in gRPC's header |
 //! | `tracing` | events with the target `tickwheel` and the name of the `timer`: a stalled driver (`WARN`, `late_ms`), and a waker that panicked (`ERROR`) |
 //! | `test-util` | tokio's `test-util`, and its `pause`, `advance` and `resume` under [`time`] |
 //!
-//! A breaking release of `tower-layer`, `tower-service` or `futures-core`, which have no 1.0 yet,
-//! leads to one of this crate.
+//! The public types are tokio's and the standard library's, hyper's with the feature `hyper` and
+//! serde's with `serde`, all of them 1.x. The one exception is `futures-core` 0.3, whose `Stream`
+//! and `FusedFuture` a release of its 1.0 would replace.
+//!
+//! [tickwheel-util]: https://docs.rs/tickwheel-util
 
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod adapt;
 mod clock;
 mod deadline;
-mod delay_queue;
 mod driver;
 pub mod error;
 mod functions;
-pub mod future {
-    //! Timeouts as methods of a future: [`FutureExt`]. The futures that wait are at the crate's
-    //! root, and wait by at most one armed timer.
+mod future {
+    //! The futures that wait. Each waits by at most one armed timer.
 
     pub(crate) mod access;
     pub(crate) mod interval;
     pub(crate) mod limit;
-    pub(crate) mod scope;
     pub(crate) mod sleep;
     pub(crate) mod timeout;
-
-    // Here, and not in a file of the futures, since those know nothing of the free functions.
-    pub use crate::functions::FutureExt;
+    pub(crate) mod with_deadline;
 }
+#[cfg(feature = "hyper")]
+pub mod hyper;
+pub mod io;
 mod keyed;
 pub mod metrics;
 mod report;
@@ -157,23 +159,14 @@ pub use tokio::time::{Duration, Instant, MissedTickBehavior};
 #[doc(no_inline)]
 pub use tokio::time::{advance, pause, resume};
 
-#[cfg(feature = "http-body")]
-pub use crate::adapt::http_body;
-#[cfg(feature = "hyper")]
-pub use crate::adapt::hyper;
-#[cfg(feature = "io")]
-pub use crate::adapt::io;
-#[cfg(feature = "stream")]
-pub use crate::adapt::stream;
-#[cfg(feature = "tower")]
-pub use crate::adapt::tower;
 pub use crate::deadline::{Deadline, ResetHandle, warn_before};
-pub use crate::delay_queue::DelayQueue;
-pub use crate::functions::{interval, interval_at, scope, sleep, sleep_until, timeout, timeout_at};
+pub use crate::functions::{
+    interval, interval_at, sleep, sleep_until, timeout, timeout_at, with_deadline,
+};
 pub use crate::future::interval::Interval;
-pub use crate::future::scope::{Scope, remaining, scope_deadline};
 pub use crate::future::sleep::Sleep;
 pub use crate::future::timeout::Timeout;
+pub use crate::future::with_deadline::{WithDeadline, current_deadline, time_left};
 pub use crate::keyed::deadline_map::{DeadlineMap, KeyedDeadline};
 pub use crate::keyed::delay_map::{DelayMap, Expirations, Expired, WeakDelayMap};
 pub use crate::keyed::table::DefaultHashBuilder;

@@ -29,7 +29,8 @@ use crate::wheel::{DIGIT_BITS, SlotCounts};
 #[cfg_attr(feature = "serde", serde(default))]
 #[non_exhaustive]
 pub struct Metrics {
-    /// The name of the timer: [`Timer::name`](crate::Timer::name).
+    /// The name of the timer: [`Builder::name`](crate::timer::Builder::name), or that of the
+    /// runtime for its own timer.
     pub name: Option<Arc<str>>,
     /// The number of shards.
     pub shards: usize,

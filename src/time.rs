@@ -1,5 +1,4 @@
-//! All names of `tokio::time`. Replace `tokio::time` by `tickwheel::time`, and
-//! `tokio_util::time::DelayQueue` by [`DelayQueue`].
+//! All names of `tokio::time`. Replace `tokio::time` by `tickwheel::time`.
 //!
 //! A type that sleeps is this crate's. A type that only names or measures time is tokio's. For
 //! types of other crates that hold tokio's timers, see the
@@ -16,20 +15,12 @@
 
 #[doc(no_inline)]
 pub use crate::{
-    DelayQueue, Duration, Instant, Interval, MissedTickBehavior, Sleep, Timeout, interval,
-    interval_at, sleep, sleep_until, timeout, timeout_at,
+    Duration, Instant, Interval, MissedTickBehavior, Sleep, Timeout, interval, interval_at, sleep,
+    sleep_until, timeout, timeout_at,
 };
 #[cfg(feature = "test-util")]
 #[doc(no_inline)]
 pub use tokio::time::{advance, pause, resume};
-
-/// The names of `tokio_util::time::delay_queue`: a queue of delayed values for one owner.
-pub mod delay_queue {
-    #[doc(no_inline)]
-    pub use crate::DelayQueue;
-    #[doc(inline)]
-    pub use crate::delay_queue::{Expired, Key};
-}
 
 /// The names of `tokio::time::error`.
 pub mod error {

@@ -70,11 +70,27 @@ impl Interval {
     }
 
     /// Like [`poll_tick`](Interval::poll_tick), but returns an error where that panics.
+    ///
+    /// # Errors
+    ///
+    /// [`Cancelled`] if the runtime that drives the timer has shut down before the tick;
+    /// [`is_shutdown`](Cancelled::is_shutdown) is then `true`.
+    ///
+    /// ```
+    /// use std::future::poll_fn;
+    /// use tickwheel::{Duration, Timer};
+    ///
+    /// let elsewhere = tokio::runtime::Runtime::new()?;
+    /// let timer = elsewhere.block_on(async { Timer::current() });
+    /// let hour = Duration::from_secs(3600);
+    /// let mut hourly = timer.interval_at(timer.now() + hour, hour);
+    /// drop(elsewhere);
+    /// let end = futures::executor::block_on(poll_fn(|cx| hourly.try_poll_tick(cx)));
+    /// assert!(end.unwrap_err().is_shutdown());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[inline]
-    pub(crate) fn try_poll_tick(
-        &mut self,
-        cx: &mut Context<'_>,
-    ) -> Poll<Result<Instant, Cancelled>> {
+    pub fn try_poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Result<Instant, Cancelled>> {
         let ended = ready!(self.sleep.poll_keeping_no_waker(cx));
         Poll::Ready(ended.map(|()| self.advance()))
     }

@@ -1,16 +1,17 @@
-//! The limit of the scopes that are open on a thread. It bounds each timeout made there.
+//! The limit of a thread: the deadline that is open there. It bounds each timeout made there.
 //!
-//! Invariant: a limit is set only while [`within`] runs, which restores the former one even after a
-//! panic. A limit never ends after the one around it. It belongs to one task: a `LocalSet` or an
+//! Invariant: a limit is set only while an [`Open`] lives, which restores the former one even after
+//! a panic. A limit never ends after the one around it. It belongs to one task: a `LocalSet` or an
 //! inner runtime may poll other tasks meanwhile.
 //!
-//! A limit is an instant of the clock that `Instant::now()` reads where the scope is polled. A
-//! timer on the system's clock may be used there while the caller's clock is paused. For such a
-//! timer the limit is translated once, to its clock's present time plus the time left: for a
-//! timeout when it is made, for a scope when it is first polled.
+//! A limit is an instant of the clock that `Instant::now()` reads where the
+//! [`WithDeadline`](super::with_deadline::WithDeadline) is polled. A timer on the system's clock
+//! may be used there while the caller's clock is paused. For such a timer the limit is translated
+//! once, to its clock's present time plus the time left: for a timeout when it is made, for a
+//! deadline when it is first polled.
 //!
-//! A loop within the scope that retries on each `Elapsed` must not spin once the limit has passed.
-//! So a timeout made then is due a tick later, and meanwhile the scope ends.
+//! A loop that retries on each `Elapsed` must not spin once the limit has passed. So a timeout made
+//! then is due a tick later, and meanwhile the deadline ends.
 
 use std::cell::Cell;
 
@@ -27,39 +28,41 @@ thread_local! {
     static LIMIT: Cell<Option<Limit>> = const { Cell::new(None) };
 }
 
-/// The limit of the innermost scope; `None` where this task has no scope open.
+/// The innermost open deadline; `None` where this task has none open.
 #[inline]
 pub(super) fn current() -> Option<Instant> {
     let (deadline, task) = LIMIT.get()?;
     (task == try_id()).then_some(deadline)
 }
 
-/// Runs a part of a scope that ends at `deadline`, or with the scope around it.
-pub(crate) fn within<R>(deadline: Instant, run: impl FnOnce() -> R) -> R {
-    struct PutBack(Option<Limit>);
-
-    impl Drop for PutBack {
-        fn drop(&mut self) {
-            LIMIT.set(self.0);
-        }
-    }
-
-    let _put_back = PutBack(LIMIT.replace(Some((capped(deadline), try_id()))));
-    run()
+/// Opens `deadline`, or the one around it if that comes first, until the guard is dropped.
+// A guard and no closure, because a closure that makes a large future would move it once more.
+#[must_use = "the deadline is closed when the guard is dropped"]
+pub(crate) fn open(deadline: Instant) -> Open {
+    Open(LIMIT.replace(Some((capped(deadline), try_id()))))
 }
 
-/// When a timeout ends whose limit has passed, so that a retrying loop lets the scope end.
+/// An open deadline. It holds the limit around it.
+pub(crate) struct Open(Option<Limit>);
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        LIMIT.set(self.0);
+    }
+}
+
+/// When a timeout ends whose limit has passed, so that a retrying loop lets the deadline end.
 pub(super) fn next_tick(clock: &Clock) -> Instant {
     clock.now_instant() + clock.tick().as_duration()
 }
 
-/// The deadline of a scope made now: its own, or the limit's if that comes first.
+/// A deadline to open: its own, or the limit if that comes first.
 #[inline]
 pub(crate) fn capped(deadline: Instant) -> Instant {
     current().map_or(deadline, |limit| limit.min(deadline))
 }
 
-/// Whether this task has a scope open.
+/// Whether this task has a deadline open.
 #[inline]
 pub(crate) fn is_open() -> bool {
     // Where none is open on the thread, for any task, this is one read of a word.
@@ -71,7 +74,7 @@ fn is_of_this_task() -> bool {
     current().is_some()
 }
 
-/// The deadline of a timeout made where a scope is open, on a timer with this clock: its own, or
+/// The deadline of a timeout made where one is open, on a timer with this clock: its own, or
 /// the limit if that comes first.
 #[cold]
 pub(crate) fn cap(own: Instant, clock: &Clock) -> Instant {
@@ -80,7 +83,7 @@ pub(crate) fn cap(own: Instant, clock: &Clock) -> Instant {
     };
     let end = clock.translate(limit);
     if end <= clock.now_instant() {
-        // Also in place of a passed deadline of its own: a loop may well take `remaining`.
+        // Also in place of a passed deadline of its own: a loop may well take `time_left`.
         next_tick(clock)
     } else {
         end.min(own)

@@ -306,8 +306,9 @@ impl Sleep {
         shard.is_some_and(|shard| shard.has_turned_to(tick))
     }
 
-    /// The time until the deadline, by [`Timer::now`](crate::Timer::now). Zero once it has passed.
-    pub fn remaining(&self) -> Duration {
+    /// The time until the deadline, by the clock of its timer. Zero once it has passed.
+    #[cfg(feature = "hyper")]
+    pub(crate) fn time_left(&self) -> Duration {
         self.deadline.saturating_duration_since(self.now())
     }
 

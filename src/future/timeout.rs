@@ -26,7 +26,7 @@ pin_project! {
     /// - Dropping it drops the inner future. To keep that future, pass `&mut future` to the
     ///   timeout, or take it back with [`into_inner`](Timeout::into_inner).
     /// - If the inner future uses up the task's budget, the poll still checks the deadline.
-    /// - A timeout made within a [`scope`](crate::scope) ends no later than that scope.
+    /// - A timeout made where a deadline is [open](crate::WithDeadline) ends no later than that.
     ///
     /// # Panics
     ///
@@ -54,12 +54,51 @@ impl<F> Timeout<F> {
     access_within!(future: F);
 }
 
+impl<F: Future> Timeout<F> {
+    /// Polls like the future, but returns an error where the future panics on a shutdown.
+    ///
+    /// It is for adapters that may be polled outside the timer's runtime, and report its end.
+    ///
+    /// # Errors
+    ///
+    /// [`Cancelled`] if the runtime that drives the timer has shut down before the deadline;
+    /// [`is_shutdown`](Cancelled::is_shutdown) is then `true`.
+    ///
+    /// ```
+    /// use std::future::{pending, poll_fn};
+    /// use std::pin::pin;
+    /// use tickwheel::{Duration, Timer};
+    ///
+    /// let elsewhere = tokio::runtime::Runtime::new()?;
+    /// let timer = elsewhere.block_on(async { Timer::current() });
+    /// let mut call = pin!(timer.timeout(Duration::from_secs(60), pending::<()>()));
+    /// drop(elsewhere);
+    /// let end = futures::executor::block_on(poll_fn(|cx| call.as_mut().try_poll(cx)));
+    /// assert!(end.unwrap_err().is_shutdown());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    // Always inlined, because a timeout whose future is ready must not pay for a second function.
+    #[inline(always)]
+    pub fn try_poll(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Result<F::Output, Elapsed>, Cancelled>> {
+        let this = self.project();
+        let had_budget = coop::has_budget_remaining();
+        if let Poll::Ready(output) = this.future.poll(cx) {
+            this.sleep.note_output();
+            return Poll::Ready(Ok(Ok(output)));
+        }
+        let ended = this.sleep.poll_after_inner(had_budget, cx);
+        ended.map_ok(|()| Err(Elapsed::new()))
+    }
+}
+
 impl<F: Future> Future for Timeout<F> {
     type Output = Result<F::Output, Elapsed>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
-        let ended = ready!(poll_capped(this.future, this.sleep, cx));
+        let ended = ready!(self.try_poll(cx));
         Poll::Ready(ended.unwrap_or_else(|_| panic_shut_down()))
     }
 }
@@ -69,24 +108,6 @@ impl<F: Future> FusedFuture for Timeout<F> {
     fn is_terminated(&self) -> bool {
         self.sleep.is_over()
     }
-}
-
-/// Polls a future, and then the sleep that bounds it.
-// Always inlined, because a timeout whose future is ready must not pay for a second function.
-#[inline(always)]
-pub(crate) fn poll_capped<F: Future>(
-    future: Pin<&mut F>,
-    sleep: &mut Sleep,
-    cx: &mut Context<'_>,
-) -> Poll<Result<Result<F::Output, Elapsed>, Cancelled>> {
-    let had_budget = coop::has_budget_remaining();
-    if let Poll::Ready(output) = future.poll(cx) {
-        sleep.note_output();
-        return Poll::Ready(Ok(Ok(output)));
-    }
-    sleep
-        .poll_after_inner(had_budget, cx)
-        .map_ok(|()| Err(Elapsed::new()))
 }
 
 #[cfg(test)]

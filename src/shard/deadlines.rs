@@ -257,7 +257,7 @@ impl DeadlineRef<'_> {
         self.word.outcome().is_pending() && self.due().is_some()
     }
 
-    /// When the deadline is due, or `None` if it has ended; likewise for `remaining`.
+    /// When the deadline is due, or `None` if it has ended; likewise for `time_left`.
     pub(crate) fn deadline(self) -> Option<Instant> {
         Some(self.shard.clock.start_of(self.due()?))
     }

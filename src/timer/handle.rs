@@ -14,9 +14,9 @@ use crate::deadline::Deadline;
 use crate::driver::{Driver, Watch};
 use crate::future::interval::{Interval, assert_period};
 use crate::future::limit;
-use crate::future::scope::Scope;
 use crate::future::sleep::Sleep;
 use crate::future::timeout::Timeout;
+use crate::future::with_deadline::WithDeadline;
 use crate::metrics::{Metrics, Snapshot};
 use crate::report::Reporter;
 use crate::shard::Shard;
@@ -88,9 +88,10 @@ impl Timer {
     ///
     /// A paused tokio clock does not see this timer and runs on to the next of its own timers, so
     /// `tokio::time::timeout` around one of its sleeps may elapse at once. Instants of this timer
-    /// are the system's: take them from [`now`](Timer::now). Only the `deadline` of a
-    /// [`scope`](Timer::scope) is an instant of the clock where the scope is polled. The time left
-    /// then passes in the system's time, unless that clock passes the deadline first.
+    /// are the system's: take them from [`now`](Timer::now). Only the deadline of
+    /// [`with_deadline`](Timer::with_deadline) is an instant of the clock where the future is
+    /// polled. The time left then passes in the system's time, unless that clock passes the
+    /// deadline first.
     #[track_caller]
     pub fn global() -> &'static Timer {
         local::global_timer()
@@ -139,12 +140,22 @@ impl Timer {
         }
     }
 
-    /// Like [`tickwheel::scope`](crate::scope), on this timer. See [`Scope`] for a timer that goes
-    /// by another clock than the poller.
+    /// Like [`tickwheel::with_deadline`](crate::with_deadline()), on this timer. See
+    /// [`WithDeadline`] for a timer that goes by another clock than the poller.
     #[inline]
-    pub fn scope<F: IntoFuture>(&self, deadline: Instant, future: F) -> Scope<F::IntoFuture> {
-        let (sleep, deadline) = (self.sleep_until(deadline), limit::capped(deadline));
-        Scope::new(sleep, deadline, future.into_future())
+    pub fn with_deadline<F: IntoFuture>(
+        &self,
+        deadline: Instant,
+        future: F,
+    ) -> WithDeadline<F::IntoFuture> {
+        let sleep = self.sleep_until(deadline);
+        let deadline = limit::capped(deadline);
+        let _open = limit::open(deadline);
+        WithDeadline {
+            future: future.into_future(),
+            sleep,
+            deadline,
+        }
     }
 
     /// Like [`tickwheel::interval`](crate::interval), on this timer. Panics if `period` is zero.
@@ -178,11 +189,6 @@ impl Timer {
     pub fn metrics(&self) -> Metrics {
         let shards = self.inner.shards.iter().map(|shard| shard.counts());
         Metrics::new(shards, &self.inner.driver, &self.inner.clock)
-    }
-
-    /// The name of the timer: [`Builder::name`], or of the runtime for its own timer.
-    pub fn name(&self) -> Option<&str> {
-        self.reporter().name().map(|name| &**name)
     }
 
     /// The contents of every slot of every level. Locks each shard for some microseconds, however

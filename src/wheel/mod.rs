@@ -90,7 +90,7 @@ pub(crate) use turn::Found;
 /// | [`pop_due`](Wheel::pop_due) | as [`advance`](Wheel::advance), for the timers that come before it |
 /// | [`next_turn`](Wheel::next_turn) | O(1) |
 /// | [`first`](Wheel::first) | O(1) if it is near, else the timers of its slot: very many if that is far away |
-/// | [`get`](Wheel::get), [`get_mut`](Wheel::get_mut), [`contains`](Wheel::contains), [`due`](Wheel::due) | O(1) |
+/// | [`get`](Wheel::get), [`get_mut`](Wheel::get_mut), [`due`](Wheel::due), [`turn_for`](Wheel::turn_for) | O(1) |
 /// | [`iter`](Wheel::iter), [`clear`](Wheel::clear) | every place of the storage, used or not |
 ///
 /// Timers inserted after their due wait in an ordered map, at O(log n) of their number.
@@ -213,6 +213,25 @@ impl<T> Wheel<T> {
         self.next_due().map(|due| self.early_before(due))
     }
 
+    /// The tick of the next turn for a timer that was just armed at `due`: that tick, or an earlier
+    /// one if an insert has made a coarse slot crowded since the last turn. O(1).
+    ///
+    /// An owner that sleeps until [`next_turn`](Wheel::next_turn) asks this after each insert and
+    /// reset, in place of finding the next turn again. If it is earlier, the owner wakes earlier.
+    ///
+    /// ```
+    /// # use tickwheel::wheel::Wheel;
+    /// let mut wheel = Wheel::new();
+    /// wheel.insert(5_000, "keepalive");
+    /// let sleeps_until = wheel.next_turn().unwrap();
+    /// wheel.insert(20, "request");
+    /// assert!(wheel.turn_for(20) < sleeps_until, "set the alarm earlier");
+    /// ```
+    #[inline]
+    pub fn turn_for(&self, due: u64) -> u64 {
+        due.min(self.crowded)
+    }
+
     /// The tick that the wheel was last advanced to.
     pub fn now(&self) -> u64 {
         self.now
@@ -287,7 +306,7 @@ impl<T> Wheel<T> {
     /// let mut wheel = Wheel::new().starting_at(500);
     /// let key = wheel.insert(520, ());
     /// wheel.clear();
-    /// assert!(wheel.is_empty() && !wheel.contains(key));
+    /// assert!(wheel.is_empty() && wheel.get(key).is_none());
     /// assert_eq!(wheel.now(), 500);
     /// ```
     pub fn clear(&mut self) {
@@ -365,23 +384,6 @@ impl<T> Wheel<T> {
     pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
         let node = self.nodes.get_mut(key.index())?;
         key.is_of(node).then_some(&mut node.value)
-    }
-
-    /// Whether a timer is still armed: neither fired nor removed. O(1).
-    ///
-    /// A timer whose due has passed stays armed until [`advance`](Wheel::advance) yields it.
-    ///
-    /// ```
-    /// # use tickwheel::wheel::Wheel;
-    /// let mut wheel = Wheel::new();
-    /// let key = wheel.insert(20, ());
-    /// assert!(wheel.contains(key));
-    /// assert_eq!(wheel.advance(20).count(), 1);
-    /// assert!(!wheel.contains(key));
-    /// ```
-    #[inline]
-    pub fn contains(&self, key: Key) -> bool {
-        self.node(key).is_some()
     }
 
     /// The tick at which a timer is due, or `None` if it has fired or was removed. O(1).

@@ -181,13 +181,6 @@ impl<T> Wheel<T> {
         }
     }
 
-    /// The tick of the next turn for a timer linked at `due`: that tick, or an earlier one if a
-    /// slot has become crowded since the last turn.
-    #[inline]
-    pub(crate) fn turn_for(&self, due: u64) -> u64 {
-        due.min(self.crowded)
-    }
-
     /// The number of a level's slot in which `elapsed` lies, counted from tick 0.
     fn absolute_slot(&self, level: usize) -> u64 {
         self.elapsed >> shift(level)

@@ -39,3 +39,14 @@ pub(crate) fn panic_of<R>(misuse: impl FnOnce() -> R) -> Told {
         .map(drop)
         .expect_err("it should have panicked")
 }
+
+/// Asserts that an expression panics on its own line, with a message that holds a text.
+macro_rules! assert_panics_here {
+    ($text:expr, $misuse:expr) => {{
+        let line = line!();
+        let (message, place) = $crate::common::panic_of(|| $misuse);
+        assert!(message.contains($text), "{message}");
+        assert_eq!(place, format!("{}:{line}", file!()));
+    }};
+}
+pub(crate) use assert_panics_here;

@@ -14,5 +14,5 @@ mod models;
 mod report;
 mod shard;
 mod sync;
-#[path = "../../src/adapt/io/waiters.rs"]
+#[path = "../../src/io/waiters.rs"]
 mod waiters;

@@ -7,7 +7,6 @@
 
 #[path = "../common/mod.rs"]
 mod common;
-mod delay_queues;
 mod faults;
 mod found;
 #[path = "../common/idioms.rs"]
@@ -18,27 +17,9 @@ mod paused;
 #[path = "../common/paused_clock.rs"]
 mod paused_clock;
 
-use std::fmt::Debug;
+mod programs;
 
-/// The seeds of a run: fixed ones, and one that no run had before.
-fn seeds(programs: u64) -> impl Iterator<Item = u64> {
-    let told = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
-    let first = told("ORACLE_SEED").unwrap_or(0);
-    let programs = told("ORACLE_PROGRAMS").unwrap_or(programs);
-    (first..first + programs).chain([fastrand::u64(..)])
-}
-
-fn same<T: PartialEq + Debug>(what: &str, told: T, expected: T) -> Result<(), String> {
-    match told == expected {
-        true => Ok(()),
-        false => Err(format!("{what} answers {told:?}, not {expected:?}")),
-    }
-}
-
-/// Runs so many programs, and one that no run had before. Returns what they were counted by.
-fn all<R>(programs: u64, run: impl Fn(u64) -> Result<R, String>) -> impl Iterator<Item = R> {
-    seeds(programs).map(move |seed| run(seed).unwrap_or_else(|failure| panic!("{failure}")))
-}
+use programs::{all, same};
 
 #[test]
 fn random_programs_do_what_the_model_allows() {
@@ -48,13 +29,6 @@ fn random_programs_do_what_the_model_allows() {
 #[test]
 fn a_great_many_keys_do_what_the_model_allows() {
     assert!(all(12, paused::run_large).count() > 0);
-}
-
-#[test]
-fn a_delay_queue_does_what_tokio_utils_does() {
-    let spurious = all(400, |seed| delay_queues::run(seed, 200));
-    let [ours, peers] = spurious.fold([0, 0], |sum, one| [sum[0] + one[0], sum[1] + one[1]]);
-    assert!(ours <= peers, "woken for nothing: {ours}, not {peers}");
 }
 
 #[test]

@@ -14,7 +14,8 @@ use std::time::Duration;
 
 use peak_alloc::PeakAlloc;
 use scopeguard::guard;
-use tickwheel::{DeadlineMap, DelayMap, DelayQueue as OurQueue, Timer};
+use tickwheel::{DeadlineMap, DelayMap, Timer};
+use tickwheel_util::time::DelayQueue as OurQueue;
 use tokio::task::unconstrained;
 use tokio_util::time::DelayQueue;
 

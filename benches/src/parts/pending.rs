@@ -81,7 +81,7 @@ pub(super) fn race(threads: usize) -> Race {
             })
         };
     }
-    enter_queue!(name::QUEUE, tickwheel::DelayQueue<usize>);
+    enter_queue!(name::QUEUE, tickwheel_util::time::DelayQueue<usize>);
     enter_queue!(name::DELAY_QUEUE, DelayQueue<usize>);
     race
 }

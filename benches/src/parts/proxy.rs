@@ -8,7 +8,8 @@
 use std::io;
 use std::net::SocketAddr;
 
-use tickwheel::io::{IdleTimeout, TimeoutStream};
+use tickwheel::io::IdleTimeout;
+use tickwheel_util::io::TimeoutStream;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, copy_bidirectional};
 use tokio::net::TcpStream;
 

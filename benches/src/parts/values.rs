@@ -12,7 +12,8 @@ use std::time::{Duration, Instant};
 use cpu_time::ProcessTime;
 use futures_util::StreamExt;
 use hdrhistogram::Histogram;
-use tickwheel::{DelayMap, DelayQueue as OurQueue, Timer};
+use tickwheel::{DelayMap, Timer};
+use tickwheel_util::time::DelayQueue as OurQueue;
 use tokio_util::time::DelayQueue;
 
 use crate::harness::{Standing, runtime};

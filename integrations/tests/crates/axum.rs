@@ -11,8 +11,8 @@ use axum::http::StatusCode;
 use axum::response::IntoResponse;
 use axum::routing::get;
 use tickwheel::error::Elapsed;
-use tickwheel::tower::{BoxError, TimeoutLayer};
 use tickwheel::{Instant, Timer};
+use tickwheel_util::tower::{BoxError, TimeoutLayer};
 use tokio::net::TcpListener;
 use tower::ServiceBuilder;
 
@@ -45,7 +45,7 @@ pub(crate) async fn get_text(url: String) -> (StatusCode, String) {
 #[tokio::test]
 async fn a_handler_that_hangs_is_answered_for() {
     let timer = Timer::current();
-    let layer = TimeoutLayer::new(SHORT).with_timer(timer.clone());
+    let layer = TimeoutLayer::new_on(&timer, SHORT);
     let by_layer = layer.clone();
     let by_layer =
         by_layer.on_elapsed(|_| Ok((StatusCode::GATEWAY_TIMEOUT, "too late").into_response()));
@@ -71,8 +71,7 @@ async fn a_handler_that_hangs_is_answered_for() {
 #[tokio::test]
 async fn panics_and_clients_that_vanish_leave_nothing_armed() {
     let timer = Timer::current();
-    let layer = TimeoutLayer::new(PATIENCE)
-        .with_timer(timer.clone())
+    let layer = TimeoutLayer::new_on(&timer, PATIENCE)
         .on_elapsed(|_| Ok(StatusCode::GATEWAY_TIMEOUT.into_response()));
     let server = serve(routes().layer(layer)).await;
     assert!(reqwest::get(format!("{server}/panics")).await.is_err());

@@ -15,8 +15,8 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tickwheel::Timer;
-use tickwheel::http_body::TimeoutBody;
 use tickwheel::io::IdleTimeout;
+use tickwheel_util::http_body::TimeoutBody;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 use tokio::net::{TcpListener, TcpStream};
 

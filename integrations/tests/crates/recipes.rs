@@ -17,9 +17,9 @@ use futures::StreamExt;
 use http::StatusCode;
 use jiff::Zoned;
 use tempfile::TempDir;
-use tickwheel::tower::TimeoutLayer;
 use tickwheel::wall_clock::WallClock;
-use tickwheel::{DeadlineMap, Duration, Instant, Timer, remaining, scope};
+use tickwheel::{DeadlineMap, Duration, Instant, Timer, time_left, with_deadline};
+use tickwheel_util::tower::TimeoutLayer;
 use tokio::io::{AsyncReadExt, DuplexStream, duplex};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::unbounded_channel;
@@ -159,7 +159,7 @@ async fn a_client_that_does_not_shake_hands_is_let_go() {
 
 #[tokio::test]
 async fn a_deadline_goes_on_to_a_call_over_plain_http() {
-    let left = get(async || remaining().unwrap().as_millis().to_string());
+    let left = get(async || time_left().unwrap().as_millis().to_string());
     let downstream = serve(http_deadline::bounded(Router::new().route("/", left))).await;
     let hangs = Router::new().route("/", get(pending::<String>));
     let hangs = serve(http_deadline::bounded(hangs)).await;
@@ -334,8 +334,8 @@ async fn a_buffer_takes_the_call_and_waits_for_the_permit() {
 }
 
 #[tokio::test]
-async fn within_a_buffer_no_scope_is_open() {
-    let left = service_fn(|()| ready(Ok::<_, Infallible>(remaining().is_some())));
+async fn within_a_buffer_no_deadline_is_open() {
+    let left = service_fn(|()| ready(Ok::<_, Infallible>(time_left().is_some())));
     let limit = TimeoutLayer::per_request(|(): &()| Some(SECOND));
     let mut outside = ServiceBuilder::new()
         .layer(limit.clone())
@@ -374,8 +374,8 @@ async fn tonics_own_timer_ends_with_status_1_and_the_recipe_with_4() {
     assert!(start.elapsed() >= 200 * MS);
 
     let within = call(client.clone(), Request::new(String::new()));
-    // Or the scope itself is first.
-    if let Ok(answer) = scope(Instant::now() + 200 * MS, within).await {
+    // Or the deadline itself is first.
+    if let Ok(answer) = with_deadline(Instant::now() + 200 * MS, within).await {
         assert_eq!(answer.unwrap_err().code(), Code::DeadlineExceeded);
     }
 }

@@ -14,8 +14,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::uri::PathAndQuery;
-use tickwheel::tower::{BoxError, GrpcTimeout, GrpcTimeoutLayer, TimeoutLayer, grpc_timeout};
-use tickwheel::{Instant, Timer, remaining, scope};
+use tickwheel::{Instant, Timer, time_left, with_deadline};
+use tickwheel_util::tower::{BoxError, GrpcTimeout, GrpcTimeoutLayer, TimeoutLayer, grpc_timeout};
 use tokio::net::TcpListener;
 use tonic::body::Body;
 use tonic::server::NamedService;
@@ -68,10 +68,9 @@ where
 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let deadlines = TimeoutLayer::per_request(|request: &http::Request<Body>| {
+    let deadlines = TimeoutLayer::per_request_on(timer, |request: &http::Request<Body>| {
         grpc_timeout(request).map(|waits| waits / 100)
     })
-    .with_timer(timer.clone())
     .on_elapsed(|_| Ok(Status::deadline_exceeded("the layer's").into_http()));
     let server = Server::builder()
         .layer(deadlines)
@@ -124,8 +123,7 @@ async fn a_method_that_hangs_exceeds_its_deadline() {
 async fn a_clients_layer_can_answer_with_a_status_too() {
     let timer = Timer::current();
     let address = serve(&timer, async |_| pending().await).await;
-    let layer = TimeoutLayer::new(Duration::from_millis(100))
-        .with_timer(timer.clone())
+    let layer = TimeoutLayer::new_on(&timer, Duration::from_millis(100))
         .on_elapsed(|_| Ok(Status::deadline_exceeded("too late").into_http()));
     let client = layer.layer(connect(address).await);
     let called = call(client, Request::new(String::new())).await;
@@ -144,7 +142,7 @@ async fn a_call_within_a_call_is_sent_what_is_left() {
     let front = serve(&timer, move |_| {
         let backend = backend.clone();
         async move {
-            let before = remaining().expect("the layer opened a scope");
+            let before = time_left().expect("the layer opened a deadline");
             let header = call(backend, Request::new(String::new())).await?;
             Ok(Response::new(format!("{} {header}", before.as_micros())))
         }
@@ -178,7 +176,7 @@ async fn a_client_that_is_called_by_another_task_sends_no_header() {
     ];
     for (client, is_sent) in clients {
         let called = client.oneshot(http::Request::new(()));
-        let called = scope(Instant::now() + PATIENCE, called).await;
+        let called = with_deadline(Instant::now() + PATIENCE, called).await;
         assert_eq!(called.unwrap().unwrap(), is_sent);
     }
 }

@@ -13,8 +13,8 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 use http::{Request, StatusCode};
 use tickwheel::error::Elapsed;
-use tickwheel::tower::{GrpcTimeoutLayer, TimeoutLayer, grpc_timeout};
 use tickwheel::{Instant, Timer};
+use tickwheel_util::tower::{GrpcTimeoutLayer, TimeoutLayer, grpc_timeout};
 use tokio::net::TcpListener;
 use tonic::Status;
 use tonic::transport::{Endpoint, Server};
@@ -29,7 +29,7 @@ const SHORT: Duration = Duration::from_millis(100);
 
 /// A layer on this timer.
 fn layer(timer: &Timer, within: Duration) -> TimeoutLayer {
-    TimeoutLayer::new(within).with_timer(timer.clone())
+    TimeoutLayer::new_on(timer, within)
 }
 
 /// Whether the error, or what it came from, is the layer's.
@@ -78,8 +78,7 @@ async fn axum_layer() {
 #[tokio::test(start_paused = true)]
 async fn tonic_server() {
     let timer = Timer::current();
-    let deadline = TimeoutLayer::per_request(grpc_timeout)
-        .with_timer(timer.clone())
+    let deadline = TimeoutLayer::per_request_on(&timer, grpc_timeout)
         .on_elapsed(|_| Ok(Status::deadline_exceeded("too late").into_http()));
     let hangs = Router::new().route("/test.Unary/Hangs", get(pending::<String>));
     let routes = tonic::service::Routes::from(hangs);

@@ -43,7 +43,7 @@ pub use stream::{Expirations, Expired};
 /// Delayed values by key, which come out of one stream when their delay has passed.
 ///
 /// Clones insert, reset and remove from any task or thread. [`Expirations`] is the one stream. For
-/// one owner that keeps the returned keys, a [`DelayQueue`](crate::DelayQueue) takes less CPU and
+/// one owner that keeps the returned keys, a `DelayQueue` of tickwheel-util takes less CPU and
 /// memory.
 ///
 /// - A value never comes out early, and at most one tick of the timer late, on top of tokio's

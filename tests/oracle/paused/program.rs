@@ -41,7 +41,7 @@ pub(crate) enum Op {
     Timeout(TimerNumber, Micros),
     TimeoutAt(TimerNumber, Offset),
     /// Its deadline, and within it timeouts on another timer, each for so long.
-    Scope(TimerNumber, Offset, TimerNumber, Micros),
+    WithDeadline(TimerNumber, Offset, TimerNumber, Micros),
     /// So many sleeps, polled, due after so long and at random within a spread.
     Burst(TimerNumber, Count, Micros, Micros, Seed),
     Poll(Nth, WakerNumber),
@@ -235,7 +235,7 @@ pub(crate) fn random_for_both(seed: u64, most: usize) -> Vec<Op> {
     };
     let count = maker.random.usize(most / 4..=most);
     let ops = (0..count).map(|_| maker.op()).filter_map(|op| match op {
-        Op::Scope(idiom, due, ..) => Some(Op::Tasks(idiom, due)),
+        Op::WithDeadline(idiom, due, ..) => Some(Op::Tasks(idiom, due)),
         Op::Burst(idiom, _, due, ..) => Some(Op::Tasks(idiom, due as Offset)),
         Op::SleepResetAfter(nth, after) => Some(Op::SleepResetAt(nth, after as Offset)),
         // A first poll looks at the clock here, and there only at what the driver has seen.
@@ -371,7 +371,7 @@ impl Maker {
                 self.micros().max(1_000),
                 self.random.u8(..3),
             ),
-            32..36 => Op::Scope(timer, self.offset(), self.random.u8(..), self.micros()),
+            32..36 => Op::WithDeadline(timer, self.offset(), self.random.u8(..), self.micros()),
             36 | 37 => Op::Burst(
                 timer,
                 self.random.choice([20, 255, 300, 1_500]).unwrap(),

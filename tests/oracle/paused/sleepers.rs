@@ -1,5 +1,5 @@
-//! The model of `Sleep`, `Timeout` and `scope`, each beside the real one. An `Interval` is a sleep
-//! that is reset at each tick: `parity` compares it with tokio's.
+//! The model of `Sleep`, `Timeout` and `with_deadline`, each beside the real one. An `Interval` is
+//! a sleep that is reset at each tick: `parity` compares it with tokio's.
 
 use std::cell::Cell;
 use std::future::{Future, pending, poll_fn};
@@ -132,7 +132,7 @@ pub(crate) fn gate() -> (Gate, Rc<Cell<bool>>) {
     (poll_fn(poll).boxed_local(), is_open)
 }
 
-/// What the code within a scope does, as seen from outside.
+/// What the code within a deadline does, as seen from outside.
 #[derive(Default)]
 struct Within {
     /// When the timeout that it awaits is due.
@@ -144,7 +144,7 @@ struct Within {
 enum Real {
     Sleep(Sleep),
     Timeout(Timeout<Gate>, Rc<Cell<bool>>),
-    Scope(LocalBoxFuture<'static, Result<(), Elapsed>>, Rc<Within>),
+    WithDeadline(LocalBoxFuture<'static, Result<(), Elapsed>>, Rc<Within>),
 }
 
 impl Real {
@@ -152,7 +152,7 @@ impl Real {
         match self {
             Real::Sleep(sleep) => Pin::new(sleep).poll(cx),
             Real::Timeout(timeout, _) => Pin::new(timeout).poll(cx).map(drop),
-            Real::Scope(scope, _) => scope.as_mut().poll(cx).map(drop),
+            Real::WithDeadline(call, _) => call.as_mut().poll(cx).map(drop),
         }
     }
 }
@@ -161,7 +161,7 @@ pub(crate) struct Sleeper {
     real: Real,
     model: Model,
     pub(crate) timer: usize,
-    /// The timer of the timeouts within a scope.
+    /// The timer of the timeouts within a deadline.
     pub(crate) inner_timer: usize,
     pub(crate) waiter: Waiter,
 }
@@ -213,8 +213,8 @@ impl On<'_> {
         Some(self.sleeper(real, due, now))
     }
 
-    /// A scope in which timeouts on another timer are tried again as each elapses.
-    pub(crate) fn scope(
+    /// A deadline within which timeouts on another timer are tried again as each elapses.
+    pub(crate) fn with_deadline(
         self,
         (due, deadline): (At, Instant),
         inner: On<'_>,
@@ -228,12 +228,12 @@ impl On<'_> {
         let future = async move {
             loop {
                 let left = due.saturating_sub(clock.now());
-                if tickwheel::scope_deadline() != Some(deadline)
-                    || tickwheel::remaining() != Some(Duration::from_nanos(left))
+                if tickwheel::current_deadline() != Some(deadline)
+                    || tickwheel::time_left() != Some(Duration::from_nanos(left))
                 {
                     seen.wrong.set(Some(format!(
                         "told {:?} of {left} ns that are left",
-                        tickwheel::remaining()
+                        tickwheel::time_left()
                     )));
                 }
                 let own = after(clock.now(), each);
@@ -244,10 +244,10 @@ impl On<'_> {
                 }
             }
         };
-        let scope = Box::pin(self.timer.scope(deadline, future));
+        let call = Box::pin(self.timer.with_deadline(deadline, future));
         Sleeper {
             inner_timer: inner.number,
-            ..self.sleeper(Real::Scope(scope, within), due, now)
+            ..self.sleeper(Real::WithDeadline(call, within), due, now)
         }
     }
 }
@@ -255,8 +255,8 @@ impl On<'_> {
 impl Sleeper {
     /// Returns whether it is over.
     pub(crate) fn poll(&mut self, which: usize, now: Now) -> Result<bool, String> {
-        if let Real::Scope(..) = self.real {
-            return self.poll_scope(which, now);
+        if let Real::WithDeadline(..) = self.real {
+            return self.poll_with_deadline(which, now);
         }
         let (must, may) = self.model.ready(now);
         let is_open = matches!(&self.real, Real::Timeout(_, is_open) if is_open.get());
@@ -294,32 +294,32 @@ impl Sleeper {
     }
 
     /// Polls as a task does: again for as long as it wakes itself.
-    fn poll_scope(&mut self, which: usize, now: Now) -> Result<bool, String> {
-        let Real::Scope(scope, within) = &mut self.real else {
-            unreachable!("only for scopes");
+    fn poll_with_deadline(&mut self, which: usize, now: Now) -> Result<bool, String> {
+        let Real::WithDeadline(call, within) = &mut self.real else {
+            unreachable!("only for those with a deadline");
         };
         for _ in 0..10 {
             self.waiter.forget_wakes(which);
-            let polled = self.waiter.poll(which, |cx| scope.as_mut().poll(cx));
+            let polled = self.waiter.poll(which, |cx| call.as_mut().poll(cx));
             if let Some(wrong) = within.wrong.take() {
                 return Err(wrong);
             }
             let (must, _) = self.model.ready(now);
             match polled {
                 Poll::Ready(_) if now.at < self.model.due => {
-                    return Err("a scope is over early".to_owned());
+                    return Err("a deadline ends early".to_owned());
                 }
                 Poll::Ready(Ok(())) => unreachable!("the future within never ends"),
                 Poll::Ready(Err(Elapsed { .. })) => return Ok(true),
                 Poll::Pending if self.waiter.forget_wakes(which) > 0 => {}
-                Poll::Pending if must => return Err("a scope goes on after its end".to_owned()),
+                Poll::Pending if must => return Err("a deadline goes on after its end".to_owned()),
                 Poll::Pending => {
                     self.model.polled(false);
                     return Ok(false);
                 }
             }
         }
-        Err("a scope spins".to_owned())
+        Err("a deadline spins".to_owned())
     }
 
     /// `None` where a poll may be ready without a budget.
@@ -327,7 +327,7 @@ impl Sleeper {
         let Sleeper { real, waiter, .. } = self;
         match real {
             Real::Timeout(_, is_open) if is_open.get() => return None,
-            Real::Scope(..) => return None,
+            Real::WithDeadline(..) => return None,
             _ => {}
         }
         Some(waiter.poll_spent(|cx| real.poll(cx)))
@@ -377,13 +377,13 @@ impl Sleeper {
 
     pub(crate) fn check(&mut self, now: Now, ran_from: Option<u64>) -> Result<(), String> {
         let mut expected = self.model.expected(now);
-        if let Real::Scope(_, within) = &self.real {
+        if let Real::WithDeadline(_, within) = &self.real {
             let due = within.due.get();
             expected.may_look = due <= now.at;
             expected.may_from = Some(due);
         }
         if self.waiter.check(expected, ran_from)? {
-            self.model.has_fired = !matches!(self.real, Real::Scope(..));
+            self.model.has_fired = !matches!(self.real, Real::WithDeadline(..));
         }
         Ok(())
     }
@@ -419,7 +419,7 @@ impl Sleeper {
     /// How many timers it has in its timer, and in that of the timeouts within.
     pub(crate) fn armed(&self, now: Now) -> (Armed, Armed) {
         let (least, most) = self.model.armed(now);
-        if !matches!(self.real, Real::Scope(..)) {
+        if !matches!(self.real, Real::WithDeadline(..)) {
             return ((least, most), (0, 0));
         }
         let least = if self.model.due > now.at { least } else { 0 };

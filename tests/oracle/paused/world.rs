@@ -158,11 +158,11 @@ impl World {
             | Op::SleepUntil(timer, ..)
             | Op::Timeout(timer, ..)
             | Op::TimeoutAt(timer, ..) => self.on(timer).and_then(|on| on.make(op, now)),
-            Op::Scope(timer, from_now, inner, after) => {
+            Op::WithDeadline(timer, from_now, inner, after) => {
                 let each = duration(after.max(1_000));
                 let due = self.clock.from(now.at, from_now);
                 let on = self.on(timer).zip(self.on(inner));
-                on.map(|(on, inner)| on.scope(due, inner, each, now))
+                on.map(|(on, inner)| on.with_deadline(due, inner, each, now))
             }
             Op::Burst(timer, count, after, spread, seed) => {
                 let mut random = Rng::with_seed(seed);

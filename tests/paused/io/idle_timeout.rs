@@ -1,6 +1,7 @@
 //! `IdleTimeout`, polled by one task or by one for each direction: both are told, whoever polled
 //! last, and after that a goodbye has its time.
 
+use std::fmt::Debug;
 use std::future::{Future, poll_fn};
 use std::io::{self, ErrorKind, IoSlice};
 use std::pin::{Pin, pin};
@@ -11,14 +12,17 @@ use futures::FutureExt;
 use proptest::prelude::*;
 use tickwheel::io::IdleTimeout;
 use tickwheel::{Duration, Timer, sleep};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt, ReadBuf, duplex};
+use tokio::io::{
+    AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf, duplex,
+};
 use tokio_test::{assert_pending, assert_ready, task};
 
+use super::operations::Operation;
 use super::scripted::Scripted;
 use super::{idle_of_a_second, read_times_out_in};
 use crate::common::{
     HOUR, MS, SECOND, arm, assert_cancelled, assert_nothing_armed, assert_timed_out,
-    current_thread, poll_once, waker_fn,
+    current_thread, poll_once, waker_fn, without_a_budget,
 };
 use crate::paused_clock::{move_the_clock_only, paused};
 
@@ -89,7 +93,7 @@ async fn the_timeout_can_be_changed_while_a_read_waits() {
         assert!(handle.set_timeout(5 * SECOND) && handle.set_timeout(500 * MS));
     });
     read_times_out_in(800 * MS, &mut stream).await;
-    stream.set_timeout(2 * SECOND);
+    stream.handle().set_timeout(2 * SECOND);
     assert_eq!(stream.handle().timeout(), 2 * SECOND);
     read_times_out_in(2 * SECOND, &mut stream).await;
 }
@@ -407,4 +411,49 @@ async fn a_relay_that_is_wrapped_on_one_side_may_wait_for_ever() {
             Err(_) => assert_eq!(far_timeout, Duration::MAX, "it waits"),
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_direction_that_was_not_tried_is_told_too() {
+    let mut stream = task::spawn(IdleTimeout::new(Scripted::default(), SECOND));
+    let mut reading = task::spawn(());
+    let mut poll_read = |stream: &mut task::Spawn<IdleTimeout<Scripted>>| {
+        reading.enter(|cx, _| stream.enter(|_, stream| Operation::Read.poll(stream, cx)))
+    };
+    sleep(2 * SECOND).await;
+    assert_pending!(without_a_budget(|| poll_read(&mut stream)).await);
+    let write = stream.enter(|cx, stream| Operation::Write.poll(stream, cx));
+    assert_timed_out(assert_ready!(write));
+    assert_timed_out(assert_ready!(poll_read(&mut stream)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn vectored_writes_are_passed_through() {
+    let io = Scripted::default();
+    let stream = IdleTimeout::new(io.clone(), SECOND);
+    assert!(stream.is_write_vectored());
+    io.script().writes.push_back(Ok(2));
+    let bufs = [IoSlice::new(b"a"), IoSlice::new(b"b")];
+    assert_eq!(pin!(stream).write_vectored(&bufs).await.unwrap(), 2);
+    assert_eq!(io.script().vectored_writes, 1);
+    let plain = tokio_test::io::Builder::new().build();
+    assert!(!plain.is_write_vectored());
+    assert!(!IdleTimeout::new(plain, SECOND).is_write_vectored());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_inner_value_can_be_reached_shown_and_taken_back() {
+    fn assert_all<T: Send + Sync + Unpin + Debug>(_: &T) {}
+    let timer = Timer::builder().build().unwrap();
+    let (stream, mut peer) = duplex(8);
+    let mut stream = IdleTimeout::new_on(&timer, stream, SECOND);
+    assert_all(&stream);
+    stream.get_mut().write_u8(1).await.unwrap();
+    let within = Pin::new(&mut stream).get_pin_mut();
+    within.get_mut().write_u8(2).await.unwrap();
+    let _: &DuplexStream = stream.get_ref();
+    stream.into_inner().write_u8(3).await.unwrap();
+    assert_eq!(peer.read_u16().await.unwrap(), 0x0102);
+    assert_eq!(peer.read_u8().await.unwrap(), 3);
+    assert_eq!(timer.metrics().pending, 0, "nothing stays armed");
 }

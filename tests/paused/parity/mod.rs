@@ -2,7 +2,6 @@
 //! random programs of the oracle do not try. These are the shapes of the items, nanoseconds,
 //! centuries, budgets, threads that are blocked, and what is so before the driver comes round.
 
-mod delay_queue;
 mod drop_in;
 mod paused;
 mod where_made;

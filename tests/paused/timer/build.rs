@@ -1,25 +1,14 @@
 //! Settings out of range, and calls in the wrong place: the message says what to do, and names
 //! the line of the caller.
 
-use std::future::ready;
 use std::time::UNIX_EPOCH;
 
 use tickwheel::error::BuildError;
-use tickwheel::future::FutureExt;
+use tickwheel::io::IdleTimeout;
 use tickwheel::{Duration, Instant, Timer, interval, sleep, timeout, wall_clock};
 use tokio::runtime::{self, Runtime};
 
-use crate::common::{HOUR, MS, current_thread, multi_thread, panic_of};
-
-/// Asserts that an expression panics on its own line, with a message that holds a text.
-macro_rules! assert_panics_here {
-    ($text:expr, $misuse:expr) => {{
-        let line = line!();
-        let (message, place) = panic_of(|| $misuse);
-        assert!(message.contains($text), "{message}");
-        assert_eq!(place, format!("{}:{line}", file!()));
-    }};
-}
+use crate::common::{HOUR, MS, assert_panics_here, current_thread, multi_thread, panic_of};
 
 #[test]
 fn a_setting_out_of_range_is_an_error_that_names_it() {
@@ -76,24 +65,13 @@ fn outside_a_runtime_the_callers_line_panics_with_what_to_do() {
     assert_panics_here!("runtime", tickwheel::timeout_at(now, async {}));
     assert_panics_here!("runtime", interval(MS));
     assert_panics_here!("runtime", tickwheel::interval_at(now, MS));
-    assert_panics_here!("runtime", tickwheel::scope(now, async {}));
+    assert_panics_here!("runtime", tickwheel::with_deadline(now, async {}));
     assert_panics_here!("runtime", Timer::current());
-    assert_panics_here!("build_on", ready(()).timeout(MS));
-    assert_panics_here!("runtime", ready(()).timeout_at(now));
 }
 
-#[cfg(all(feature = "http-body", feature = "io", feature = "stream"))]
 #[test]
-fn an_adapter_outside_a_runtime_panics_at_the_callers_line() {
-    use tickwheel::http_body::TimeoutBody;
-    use tickwheel::io::{IdleTimeout, TimeoutStream};
-    use tickwheel::stream::StreamExt;
-
-    assert_panics_here!("runtime", futures::stream::empty::<()>().idle_timeout(MS));
-    assert_panics_here!("runtime", futures::stream::empty::<()>().throttle(MS));
+fn an_idle_timeout_outside_a_runtime_panics_at_the_callers_line() {
     assert_panics_here!("runtime", IdleTimeout::new(tokio::io::empty(), MS));
-    assert_panics_here!("runtime", TimeoutStream::new(tokio::io::empty()));
-    assert_panics_here!("runtime", TimeoutBody::new(String::new()));
 }
 
 /// The text is tokio's own, which a program's tests may look for.

@@ -16,7 +16,7 @@ async fn a_fresh_timer_tells_of_nothing_but_itself() {
     let mut expected = Metrics::default();
     (expected.name, expected.shards) = (Some("fresh".into()), 4);
     assert_eq!(timer.metrics(), expected);
-    assert_eq!(Timer::builder().build().unwrap().name(), None);
+    assert_eq!(Timer::builder().build().unwrap().metrics().name, None);
 }
 
 #[test]

@@ -12,8 +12,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use futures::{FutureExt, StreamExt};
 use tickwheel::error::{BuildError, Cancelled, Elapsed, InsertError, InsertIfAbsentError};
 use tickwheel::{
-    Deadline, DeadlineMap, DelayMap, DelayQueue, Duration, Expirations, Instant, KeyedDeadline,
-    Sleep, Timer,
+    Deadline, DeadlineMap, DelayMap, Duration, Expirations, Instant, KeyedDeadline, Sleep, Timer,
 };
 use tokio::task::yield_now;
 use tokio_test::{assert_pending, task};
@@ -79,7 +78,10 @@ fn public_types_are_send_and_sync_unpin_and_debug() {
     is_all::<(Timer, tickwheel::timer::Builder, BuildError)>();
     is_all::<(tickwheel::metrics::Metrics, tickwheel::metrics::Snapshot)>();
     is_all::<(tickwheel::Sleep, tickwheel::Interval, Deadline)>();
-    is_all::<(tickwheel::Timeout<Ready<()>>, tickwheel::Scope<Ready<()>>)>();
+    is_all::<(
+        tickwheel::Timeout<Ready<()>>,
+        tickwheel::WithDeadline<Ready<()>>,
+    )>();
     is_all::<(tickwheel::ResetHandle, Elapsed, Cancelled)>();
     is_all::<(tickwheel::wheel::Wheel<u8>, tickwheel::wheel::Key)>();
     is_all::<(DelayMap<u8, u8>, Expirations<u8, u8>)>();
@@ -101,14 +103,12 @@ async fn a_task_for_which_all_is_ready_lets_others_run() {
     let timer = Timer::current();
     let (mut nap, mut deadline) = (timer.sleep(MS), timer.deadline(Duration::ZERO));
     let (map, mut values) = DelayMap::new(&timer);
-    let mut queue = DelayQueue::new();
     for value in 0..1_000 {
         assert_eq!(map.insert(value, (), Duration::ZERO), Ok(None));
-        queue.insert(value, Duration::ZERO);
     }
     let mut beat = timer.interval(MS);
     tokio::time::sleep(1_000 * MS).await;
-    let mut polls: [IsReady<'_>; 5] = [
+    let mut polls: [IsReady<'_>; 4] = [
         Box::new(|cx| nap.poll_unpin(cx).is_ready()),
         Box::new(|cx| beat.poll_tick(cx).is_ready()),
         Box::new(|cx| {
@@ -117,7 +117,6 @@ async fn a_task_for_which_all_is_ready_lets_others_run() {
             is_ready
         }),
         Box::new(|cx| values.poll_next_unpin(cx).is_ready()),
-        Box::new(|cx| queue.poll_next_unpin(cx).is_ready()),
     ];
     for poll in &mut polls {
         yield_now().await;

@@ -15,6 +15,11 @@
 //! `worker_index`, a flavour or an end: no runtime drops its tasks and then fires its timers. It
 //! has no `coop::poll_proceed`, and counts no workers.
 
+pub mod io {
+    //! tokio's own traits, for the source to compile. No program under shuttle uses them.
+
+    pub use tokios::io::{AsyncRead, AsyncWrite, ReadBuf};
+}
 pub mod runtime;
 pub mod sync;
 pub mod task;

@@ -11,9 +11,9 @@ use futures::stream::FusedStream;
 use futures::{Stream, StreamExt, stream};
 use hyper::rt::Timer as HyperTimer;
 use tickwheel::error::{Cancelled, Elapsed};
-use tickwheel::stream::{IdleTimeout, IntervalStream, Throttle};
-use tickwheel::tower::{BoxError, TimeoutLayer};
 use tickwheel::{Instant, Timer};
+use tickwheel_util::stream::{IdleTimeout, IntervalStream, Throttle};
+use tickwheel_util::tower::{BoxError, TimeoutLayer};
 use tower::{Layer, ServiceExt, service_fn};
 
 use crate::common::{HOUR, MS, PATIENCE, current_thread, multi_thread};
@@ -55,13 +55,13 @@ fn assert_shut_down(answer: Result<&str, BoxError>) {
 
 #[test]
 fn a_call_with_a_timeout_is_cancelled() {
-    let fixed = |timer| {
-        let layer = TimeoutLayer::new(HOUR).with_timer(timer);
+    let fixed = |timer: Timer| {
+        let layer = TimeoutLayer::new_on(&timer, HOUR);
         layer.layer(service_fn(never)).oneshot(())
     };
     run(fixed, assert_shut_down);
-    let per_request = |timer| {
-        let layer = TimeoutLayer::per_request(|()| Some(HOUR)).with_timer(timer);
+    let per_request = |timer: Timer| {
+        let layer = TimeoutLayer::per_request_on(&timer, |()| Some(HOUR));
         layer.layer(service_fn(never)).oneshot(())
     };
     run(per_request, assert_shut_down);
@@ -69,9 +69,8 @@ fn a_call_with_a_timeout_is_cancelled() {
 
 #[test]
 fn a_closure_answers_for_a_call_too() {
-    let call = |timer| {
-        let layer = TimeoutLayer::new(HOUR).on_elapsed(|Elapsed { .. }| Ok("no answer"));
-        let layer = layer.with_timer(timer);
+    let call = |timer: Timer| {
+        let layer = TimeoutLayer::new_on(&timer, HOUR).on_elapsed(|Elapsed { .. }| Ok("no answer"));
         layer.layer(service_fn(never)).oneshot(())
     };
     run(call, |answer| assert_eq!(answer.unwrap(), "no answer"));

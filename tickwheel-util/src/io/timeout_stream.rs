@@ -1,0 +1,190 @@
+//! Separate timeouts for reading and writing: [`TimeoutStream`], with the name and the methods of
+//! the crate tokio-io-timeout.
+//!
+//! Invariant: each poll polls the stream first, and ends by `within`.
+
+use std::io;
+use std::io::{IoSlice, SeekFrom};
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use pin_project_lite::pin_project;
+use tickwheel::Timer;
+use tickwheel::error::Elapsed;
+use tokio::io::{AsyncRead, AsyncSeek, AsyncWrite, ReadBuf};
+use tokio::task::coop;
+
+use crate::access::access_within;
+use crate::wait_timeout::WaitTimeout;
+
+pin_project! {
+    /// A stream whose reads and writes fail with [`TimedOut`](io::ErrorKind::TimedOut) when they
+    /// wait too long.
+    ///
+    /// It has the methods of tokio-io-timeout's, and starts without a timeout. The time of an
+    /// operation begins when it first has to wait. A connection that is neither read nor written
+    /// never times out: see [`tickwheel::io::IdleTimeout`].
+    ///
+    /// - **Zero** lets only operations pass that wait for less than a tick. [`Duration::MAX`] never
+    ///   times out.
+    /// - **Each operation has the whole time**, even after one that timed out.
+    /// - **A flush and a shutdown are writes**, and time out like one.
+    /// - **Dropping a read or a write that waits** does not end its time. The next operation of
+    ///   that direction has the time left.
+    /// - **Setting a timeout** counts in full for the next operation. It bounds one that waits too,
+    ///   from then on, by waking its task.
+    ///
+    /// Its errors are the stream's, and those [of the deadline](super#errors). It buffers nothing,
+    /// so it is as cancel safe as the stream. Only an operation that waits costs: two short locks
+    /// of the timer's shard, and one for each further poll. Nothing is allocated.
+    ///
+    /// ```
+    /// use tickwheel::Duration;
+    /// use tickwheel_util::io::TimeoutStream;
+    /// use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    ///
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let (stream, _silent_peer) = tokio::io::duplex(64);
+    /// let mut stream = TimeoutStream::new(stream);
+    /// stream.set_read_timeout(Some(Duration::from_secs(5)));
+    /// stream.write_all(b"request").await?;
+    /// assert_eq!(stream.read_u8().await.unwrap_err().kind(), std::io::ErrorKind::TimedOut);
+    /// # std::io::Result::Ok(()) }).unwrap();
+    /// ```
+    #[derive(Debug)]
+    pub struct TimeoutStream<T> {
+        #[pin]
+        stream: T,
+        read: WaitTimeout,
+        write: WaitTimeout,
+    }
+}
+
+impl<T> TimeoutStream<T> {
+    /// Wraps a stream, without a timeout, on the current runtime's own timer. It panics as
+    /// [`Timer::current`] does.
+    #[track_caller]
+    pub fn new(stream: T) -> TimeoutStream<T> {
+        TimeoutStream::new_on(&Timer::current(), stream)
+    }
+
+    /// Like [`new`](TimeoutStream::new), on this timer.
+    pub fn new_on(timer: &Timer, stream: T) -> TimeoutStream<T> {
+        TimeoutStream {
+            stream,
+            read: WaitTimeout::new(timer),
+            write: WaitTimeout::new(timer),
+        }
+    }
+
+    access_within!(pinned stream: T);
+}
+
+/// Ends a poll of the stream. A result ends the time of the operation, and one that has to wait
+/// fails once its time is over.
+#[inline]
+fn within<R>(
+    timeout: &mut WaitTimeout,
+    had_budget: bool,
+    cx: &mut Context<'_>,
+    result: Poll<io::Result<R>>,
+) -> Poll<io::Result<R>> {
+    if result.is_ready() {
+        timeout.stop();
+        return result;
+    }
+    let end = ready!(timeout.poll(had_budget, cx));
+    let error = end.map_or_else(Into::into, |()| Elapsed::new().into());
+    Poll::Ready(Err(error))
+}
+
+macro_rules! timeout_methods {
+    ($direction:ident: $get:ident, $set:ident, $set_pinned:ident) => {
+        impl<T> TimeoutStream<T> {
+            /// The timeout of an operation; `None` if it has none.
+            pub fn $get(&self) -> Option<Duration> {
+                self.$direction.timeout()
+            }
+
+            /// Changes the timeout, also of a waiting operation, whose task is woken.
+            pub fn $set(&mut self, timeout: Option<Duration>) {
+                self.$direction.set_timeout(timeout);
+            }
+
+            /// The same, pinned.
+            pub fn $set_pinned(self: Pin<&mut Self>, timeout: Option<Duration>) {
+                self.project().$direction.set_timeout(timeout);
+            }
+        }
+    };
+}
+
+timeout_methods!(read: read_timeout, set_read_timeout, set_read_timeout_pinned);
+timeout_methods!(write: write_timeout, set_write_timeout, set_write_timeout_pinned);
+
+impl<T: AsyncRead> AsyncRead for TimeoutStream<T> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let had_budget = coop::has_budget_remaining();
+        let this = self.project();
+        let result = this.stream.poll_read(cx, buf);
+        within(this.read, had_budget, cx, result)
+    }
+}
+
+impl<T: AsyncWrite> AsyncWrite for TimeoutStream<T> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let had_budget = coop::has_budget_remaining();
+        let this = self.project();
+        let result = this.stream.poll_write(cx, buf);
+        within(this.write, had_budget, cx, result)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let had_budget = coop::has_budget_remaining();
+        let this = self.project();
+        let result = this.stream.poll_flush(cx);
+        within(this.write, had_budget, cx, result)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let had_budget = coop::has_budget_remaining();
+        let this = self.project();
+        let result = this.stream.poll_shutdown(cx);
+        within(this.write, had_budget, cx, result)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let had_budget = coop::has_budget_remaining();
+        let this = self.project();
+        let result = this.stream.poll_write_vectored(cx, bufs);
+        within(this.write, had_budget, cx, result)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}
+
+/// A seek has no timeout.
+impl<T: AsyncSeek> AsyncSeek for TimeoutStream<T> {
+    fn start_seek(self: Pin<&mut Self>, position: SeekFrom) -> io::Result<()> {
+        self.project().stream.start_seek(position)
+    }
+
+    fn poll_complete(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<u64>> {
+        self.project().stream.poll_complete(cx)
+    }
+}
