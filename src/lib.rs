@@ -12,6 +12,7 @@
 //! - [Ten million connections](docs::sizing): memory, CPU, and the choice of a tick.
 //! - [Operations](docs::operations): metrics, alerts, and what to do when something goes wrong.
 //! - [The design](docs::design): how it works, with a drawing, and why no timer fires early.
+//! - [Reasons](docs::reasons): why the public surface is as it is, and what was left out.
 //!
 //! # Uses
 //!
@@ -185,7 +186,7 @@ pub mod docs {
             $(#[$built])*
             #[doc = "[COMPARE.md]: crate::docs::compare\n[DESIGN.md]: crate::docs::design\n"]
             #[doc = "[MIGRATION.md]: crate::docs::migration\n[SIZING.md]: crate::docs::sizing\n"]
-            #[doc = "[OPERATIONS.md]: crate::docs::operations\n"]
+            #[doc = "[OPERATIONS.md]: crate::docs::operations\n[RECIPES.md]: crate::docs::recipes\n"]
             #[doc = "[the guarantees]: crate::guarantees\n"]
             #[doc = "[tonic's clients]: crate::docs::recipes#a-deadline-for-tonics-clients\n"]
             #[doc = "[tonic's timeout]: crate::docs::migration#from-tonics-timeout\n"]
@@ -196,6 +197,7 @@ pub mod docs {
 
     pages! {
         design "DESIGN.md"
+        reasons "REASONS.md"
         sizing "SIZING.md"
         compare "COMPARE.md"
         // For tokio's maintainers and not for users. Its programs are tests.
