@@ -1,24 +1,53 @@
 //! Warnings before a deadline: [`WarnBefore`] and [`Stage`].
 
-// A second timer warns, without the deadline's knowledge. A sleep, the *check*, is set for when the
-// notice begins. When it fires, the handle returns the present due. If the check was set for this
-// due, the task is warned, once; otherwise the check is set again.
+// A second timer warns. A sleep, the *check*, is set for when the notice of the known due begins.
+// When it has fired, the task looks at the present due. If the check was set for this due, the task
+// is warned, once. Otherwise the check is set again.
 //
-// Invariant: a check fires no later than the known due, and is gone once the end is seen. After the
-// warning it lies ahead. So no check spins, and none pulls a virtual clock beyond the deadline.
+// Invariants:
 //
-// A reset after a check was set makes it too early. A call that moves the deadline earlier makes it
-// late. If the deadline ends after its poll, the handle has no due, and the end wakes the task that
-// has polled. The check is in the same shard, so a shutdown ends both at once.
+// - A check fires no later than the due that the last look saw, and is gone once the end is seen.
+//   After the warning it lies ahead. So no check spins, and none pulls a virtual clock beyond the
+//   deadline.
+// - A poll registers its waker with the deadline before it looks. The look holds the shard's lock.
+//
+// Orders that could go wrong, and why they do not:
+//
+// - *A reset, or any move to later, while the task waits.* The check is too early, and the look
+//   sets it again. The call wakes no task. After a warning, though, the notice of the new due may
+//   begin before the previous due. So within a notice there is a check every eighth of it, and a
+//   poll for another reason looks too if the due has changed.
+// - *A move to earlier while the task waits.* The check is too late. The word asks for a wake-up in
+//   this case alone, and the call, which holds the lock anyway, takes the waker. The poll finds a
+//   due earlier than the check's, drops the check and looks. A deadline without a warning does not
+//   ask: its own timer was moved, so a wake-up would be spurious.
+// - *A move between the look and the wait.* There is no such moment, because the registration comes
+//   first: a move before it is seen by the look, and one after it wakes the task.
+// - *A move beside a reset, which needs no lock.* Since the look, the due has only become later, or
+//   a move has woken the task. So the call compares with the due that it finds under the lock.
+// - *A move to within the notice.* The look sets a check that has fired, and the poll warns at once
+//   if the deadline has not passed by then.
+// - *A move that expires the deadline, or one after a warning.* The former is an end like any
+//   other. The latter sets another due, which gets its own warning: the call may have come with a
+//   heartbeat whose reset changed nothing, and a ping too many closes no live connection.
+// - *Two moves before the poll.* The first takes the waker, and the second finds none. One poll
+//   sees both. If the due is then no earlier than the check's, the check stays.
+// - *A move to earlier, and back while the poll runs.* The check was dropped for the earlier due,
+//   and the look finds the former one. The poll has forgotten it, so it sets the check again: a
+//   check that was dropped must not count as fired, or the warning would be early.
+// - *The grace of a stall.* The due stays, and no call makes it earlier. The notice has begun, so
+//   the warning comes first.
+// - *The end after the deadline's poll.* The look finds no due, and the end wakes the task.
+// - *A shutdown.* The check is in the same shard, so both end at once. A task that a move has woken
+//   polls, and finds the end.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use super::{Deadline, ResetHandle};
+use crate::clock::tick::Tick;
 use crate::error::Cancelled;
 use crate::future::sleep::Sleep;
 
@@ -40,15 +69,30 @@ pub enum Stage {
 ///
 /// - The notice is the end of the timeout: of 60 s with a notice of 10 s it begins after 50 s. With
 ///   a notice of the whole timeout the warning comes within a tick.
-/// - A warning is never early, and no later than the deadline may be. Each due time has at most one
-///   warning. The one after a reset may come an eighth of the timeout late if the notice is more
-///   than seven eighths of it.
-/// - A deadline that a call moves earlier may expire without a warning. If a call other than a
-///   reset postpones it within its notice, the next warning may come as late as the previous due.
+/// - It warns whenever the notice has begun and the deadline is pending, once for each due time: so
+///   once between two resets, unless another call moves the deadline too.
+/// - A call that moves the deadline earlier wakes the task that waits. If the notice of the new due
+///   time has begun, the warning comes at once.
+/// - A warning is never early, and no later than the deadline may be. There are two exceptions,
+///   each by at most an eighth of the notice: after a warning, the next one may be late if a call
+///   other than a reset postpones the deadline, or if the notice is more than seven eighths of the
+///   timeout.
 /// - After a [stall](Deadline) the warning comes first, and then the grace of the stall. If the
-///   driver is late by the whole notice, but by less than a stall, there is no warning.
-/// - It takes a second timer, which wakes the task about once before the notice, and a few times
-///   within a long notice, however often the deadline is reset. A reset costs no more.
+///   driver is late by the whole notice, but by less than a stall, there is no warning. A notice
+///   shorter than a tick may have none either.
+/// - It takes a second timer. This wakes the task about once before the notice, however often the
+///   deadline is reset, and each eighth of the notice within it. A reset costs no more.
+///
+/// ```
+/// # use tickwheel::{Duration, Timer, warn_before::Stage};
+/// # tokio_test::block_on(async { tokio::time::pause();
+/// let idle = Timer::current().deadline(Duration::from_secs(60));
+/// let mut idle = idle.warn_before(Duration::from_secs(5));
+/// let peer = idle.handle();
+/// tokio::spawn(async move { peer.set_timeout(Duration::from_secs(20)) }); // it asks for less
+/// assert_eq!(idle.wait().await?, Stage::Warning); // after 15 seconds
+/// # Ok::<(), tickwheel::error::Cancelled>(()) }).unwrap();
+/// ```
 #[must_use = "the deadline is cancelled when it is dropped; call `wait`"]
 #[derive(Debug)]
 pub struct WarnBefore<D = Deadline> {
@@ -58,9 +102,9 @@ pub struct WarnBefore<D = Deadline> {
     /// Elapsed if the next poll sets it.
     check: Sleep,
     /// The due for which it was set.
-    checked_due: Option<Instant>,
+    checked_due: Option<Tick>,
     /// The due of the last warning.
-    warned_of: Option<Instant>,
+    warned_of: Option<Tick>,
 }
 
 impl Deadline {
@@ -85,6 +129,7 @@ impl Deadline {
 
 impl<D: Future<Output = Result<(), Cancelled>> + Unpin> WarnBefore<D> {
     pub(crate) fn new(deadline: D, handle: ResetHandle, notice: Duration) -> WarnBefore<D> {
+        handle.word.wake_if_earlier();
         let shard = handle.shard.clone();
         let long_ago = shard.clock().long_ago();
         WarnBefore {
@@ -98,11 +143,47 @@ impl<D: Future<Output = Result<(), Cancelled>> + Unpin> WarnBefore<D> {
     }
 
     /// Waits for the next warning, or for the end of the deadline, which it returns again and again
-    /// until the deadline is restarted. Returns [`Cancelled`] as the deadline itself does.
+    /// until the deadline is restarted.
+    ///
+    /// # Errors
+    ///
+    /// [`Cancelled`], where the deadline itself would return it.
     ///
     /// # Cancel safety
     ///
     /// Dropping it before it completes loses nothing. The task that waited last is woken.
+    ///
+    /// # Examples
+    ///
+    /// In `tokio::select!` it stands as it is. `futures::select!` takes only fused futures, so call
+    /// [`fuse`] there:
+    ///
+    /// ```
+    /// # use futures::{FutureExt, StreamExt, channel::mpsc};
+    /// # use tickwheel::{Duration, Timer, warn_before::Stage};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// # let (sender, mut messages) = mpsc::unbounded::<&str>();
+    /// # sender.unbounded_send("hello").unwrap();
+    /// # let mut pings = 0;
+    /// let idle = Timer::current().deadline(Duration::from_secs(60));
+    /// let mut idle = idle.warn_before(Duration::from_secs(10));
+    /// let handle = idle.handle();
+    /// loop {
+    ///     futures::select! {
+    ///         message = messages.select_next_some() => {
+    ///             assert!(handle.reset(), "in time for {message}");
+    ///         }
+    ///         stage = idle.wait().fuse() => match stage? {
+    ///             Stage::Warning => pings += 1, // after 50 seconds
+    ///             Stage::Expired => break,
+    ///         },
+    ///     }
+    /// }
+    /// assert_eq!(pings, 1);
+    /// # Ok::<(), tickwheel::error::Cancelled>(()) }).unwrap();
+    /// ```
+    ///
+    /// [`fuse`]: https://docs.rs/futures/0.3/futures/future/trait.FutureExt.html#method.fuse
     pub async fn wait(&mut self) -> Result<Stage, Cancelled> {
         poll_fn(|cx| self.poll_wait(cx)).await
     }
@@ -112,15 +193,19 @@ impl<D: Future<Output = Result<(), Cancelled>> + Unpin> WarnBefore<D> {
             self.forget();
             return Poll::Ready(outcome.map(|()| Stage::Expired));
         }
+        if self.is_check_late() {
+            self.drop_check();
+        }
         // A check that is shut down waits for the deadline, which is about to end.
         while ready!(self.check.poll_after_inner(true, cx)).is_ok() {
-            let Some(due) = self.handle.deadline() else {
+            let Some(due) = self.handle.as_ref().due() else {
                 break;
             };
             if self.checked_due.replace(due) != Some(due) {
-                let begins = due.checked_sub(self.notice);
-                let begins = begins.unwrap_or_else(|| self.handle.shard.clock().long_ago());
-                self.check.reset_at(begins);
+                let clock = self.handle.shard.clock();
+                let begins = clock.start_of(due).checked_sub(self.notice);
+                self.check
+                    .reset_at(begins.unwrap_or_else(|| clock.long_ago()));
             } else {
                 self.check.reset_after(self.until_next_check());
                 if self.warned_of.replace(due) != Some(due) {
@@ -131,36 +216,102 @@ impl<D: Future<Output = Result<(), Cancelled>> + Unpin> WarnBefore<D> {
         Poll::Pending
     }
 
-    /// After a warning: the time until the notice of a reset made now would begin, or until the due
-    /// if that is earlier. A long notice has a few checks.
+    /// Whether the notice of the present due may begin before the check. It takes no lock, because
+    /// a task may poll often, and most often the due has only become later.
+    fn is_check_late(&self) -> bool {
+        let (Some(checked), Some(due)) = (self.checked_due, self.handle.word.due()) else {
+            return false;
+        };
+        let is_warned = self.warned_of == Some(checked);
+        due < checked || is_warned && due != checked
+    }
+
+    /// After a warning: an eighth of the notice, or the time until the due if that is less. So no
+    /// reset is missed: the notice of its due begins later than that, unless the notice is nearly
+    /// the whole timeout. If the due is far, an eighth of the time until then.
     fn until_next_check(&self) -> Duration {
-        let timeout = self.handle.timeout();
-        let idle = timeout.saturating_sub(self.notice).max(timeout / 8);
+        let eighth = self.notice.min(self.handle.timeout()) / 8;
         // In the grace of a stall no time is left.
         let left = self.handle.remaining().filter(|left| !left.is_zero());
-        let left = left.unwrap_or(idle);
-        idle.max(left / 8).min(left).max(Duration::from_millis(1))
+        let left = left.unwrap_or(eighth);
+        let next = eighth.max(left / 8).min(left);
+        next.max(Duration::from_millis(1))
     }
 
     /// For the deadline of a restart. Nothing stays armed.
     fn forget(&mut self) {
+        self.drop_check();
+        self.warned_of = None;
+    }
+
+    /// The next poll looks at the due, and sets the check.
+    fn drop_check(&mut self) {
         self.check.elapse();
-        (self.checked_due, self.warned_of) = (None, None);
+        self.checked_due = None;
     }
 
-    /// The deadline.
-    pub fn get_ref(&self) -> &D {
-        &self.deadline
+    /// The handle that resets the deadline from anywhere.
+    ///
+    /// ```
+    /// # use tickwheel::{Duration, Timer};
+    /// # tokio_test::block_on(async {
+    /// let idle = Timer::current().deadline(Duration::from_secs(60));
+    /// let idle = idle.warn_before(Duration::from_secs(10));
+    /// let handle = idle.handle();
+    /// let reader = std::thread::spawn(move || handle.reset());
+    /// assert!(reader.join().unwrap());
+    /// # });
+    /// ```
+    pub fn handle(&self) -> ResetHandle {
+        self.handle.clone()
     }
 
-    /// Makes the deadline pending again, like [`Deadline::restart`](crate::Deadline::restart).
+    /// Makes the deadline pending again, like [`Deadline::restart`](crate::Deadline::restart), and
+    /// warns before it again.
+    ///
+    /// ```
+    /// # use tickwheel::{Duration, Timer, warn_before::Stage};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let idle = Timer::current().deadline(Duration::from_secs(60));
+    /// let mut idle = idle.warn_before(Duration::from_secs(10));
+    /// assert!(idle.handle().expire());
+    /// assert_eq!(idle.wait().await?, Stage::Expired);
+    /// idle.restart(); // the peer connects again
+    /// assert_eq!(idle.wait().await?, Stage::Warning); // after 50 seconds
+    /// # Ok::<(), tickwheel::error::Cancelled>(()) }).unwrap();
+    /// ```
     pub fn restart(&mut self) {
         self.forget();
         self.handle.as_ref().restart();
     }
 
-    /// The handle that resets the deadline from anywhere.
-    pub fn handle(&self) -> ResetHandle {
-        self.handle.clone()
+    /// Changes the notice, for the present due time too. If the new notice has begun and there was
+    /// no warning of this due time, the next [`wait`](WarnBefore::wait) warns at once.
+    ///
+    /// ```
+    /// # use tickwheel::{Duration, Timer, sleep, warn_before::Stage};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let idle = Timer::current().deadline(Duration::from_secs(60));
+    /// let mut idle = idle.warn_before(Duration::from_secs(1));
+    /// sleep(Duration::from_secs(30)).await;
+    /// // A ping takes long on this connection.
+    /// idle.set_notice(Duration::from_secs(40));
+    /// assert_eq!(idle.wait().await?, Stage::Warning); // at once
+    /// assert_eq!(idle.wait().await?, Stage::Expired); // after 60 seconds
+    /// # Ok::<(), tickwheel::error::Cancelled>(()) }).unwrap();
+    /// ```
+    pub fn set_notice(&mut self, notice: Duration) {
+        self.notice = notice;
+        self.drop_check();
+    }
+
+    /// The notice.
+    pub fn notice(&self) -> Duration {
+        self.notice
+    }
+
+    /// The deadline.
+    pub fn get_ref(&self) -> &D {
+        &self.deadline
     }
 }

@@ -427,6 +427,18 @@ impl<K> KeyedDeadline<K> {
     }
 
     /// Like [`Deadline::warn_before`](crate::Deadline::warn_before).
+    ///
+    /// ```
+    /// # use tickwheel::{DeadlineMap, Duration, Timer, warn_before::Stage};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let sessions = DeadlineMap::new(&Timer::current());
+    /// let session = sessions.insert("alice", Duration::from_secs(60)).unwrap();
+    /// let mut session = session.warn_before(Duration::from_secs(10));
+    /// assert_eq!(session.wait().await?, Stage::Warning); // after 50 seconds
+    /// assert!(sessions.reset("alice"), "she is still there");
+    /// assert_eq!(*session.get_ref().key(), "alice");
+    /// # Ok::<(), tickwheel::error::Cancelled>(()) }).unwrap();
+    /// ```
     pub fn warn_before(self, notice: Duration) -> WarnBefore<KeyedDeadline<K>> {
         let handle = self.handle();
         WarnBefore::new(self, handle, notice)

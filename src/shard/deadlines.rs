@@ -7,6 +7,9 @@
 //!   under the lock.
 //! - The caller holds no lock, not even a map's, except for `try_reset`. Each function wakes the
 //!   waiting task after it has unlocked the shard.
+//! - A call that makes a due earlier than another thread may have seen under the lock wakes the
+//!   waiting task if the word asks for that: a warning was set by the later due. A `Deadline` alone
+//!   does not ask, because its timer is moved and nothing else depends on the due.
 //! - A call that makes a deadline no earlier never ends one that is overdue but in its grace.
 
 use std::sync::Arc;
@@ -226,7 +229,14 @@ impl DeadlineRef<'_> {
         }
         // A shorter timeout may end a grace.
         match locked.judge(word, now) {
-            Expiry::Later(tick) | Expiry::Spared(tick) => drop(locked.relink_word(word, tick)),
+            Expiry::Later(tick) | Expiry::Spared(tick) => {
+                let _ = locked.relink_word(word, tick);
+                // Without the lock, the due has only become later since it was last seen.
+                let is_earlier = matches!(before, Expiry::Later(before) if tick < before);
+                if is_earlier && locked.word(word).wakes_if_earlier() {
+                    locked.take_waker(word);
+                }
+            }
             Expiry::Expired(_) | Expiry::Settled => locked.unlink_word(word),
         }
         locked.unlock_and_wake();
@@ -266,7 +276,7 @@ impl DeadlineRef<'_> {
         Some(self.left(self.due()?))
     }
 
-    fn due(self) -> Option<Tick> {
+    pub(crate) fn due(self) -> Option<Tick> {
         let mut locked = self.shard.lock();
         locked.judge(self.word, self.now());
         let due = locked.word(self.word).due();
@@ -333,6 +343,12 @@ impl Locked<'_> {
         if let Some(key) = self.key_of(word) {
             self.unlink(key);
         }
+    }
+
+    /// Takes the waker of a pending word's timer, to be woken after the lock. The task registers
+    /// again in its next poll.
+    fn take_waker(&mut self, word: &Word) {
+        self.waker = self.entry_of(word).and_then(|entry| entry.waker.take());
     }
 
     fn entry_of(&mut self, word: &Word) -> Option<&mut Entry> {

@@ -34,8 +34,8 @@ pub(super) struct Locked<'a> {
     pub(super) state: MutexGuard<'a, ShardState>,
     change: ExpiryChange,
     linked: Tick,
-    /// The waker of the timer that was unlinked, if any.
-    waker: Option<Waker>,
+    /// The waker of the timer that was unlinked or made earlier, if any.
+    pub(super) waker: Option<Waker>,
 }
 
 /// Half of all calls only arm or disarm a timer. They do without a [`Locked`], which the compiler
@@ -124,7 +124,7 @@ impl Locked<'_> {
         self.shard.notify_driver(self.change, self.linked)
     }
 
-    /// Releases the lock, notifies the driver, and wakes the task of the unlinked timer.
+    /// Releases the lock, notifies the driver, and wakes the task whose waker was taken.
     pub(super) fn unlock_and_wake(self) {
         drop(self.state);
         self.shard.notify_driver(self.change, self.linked);

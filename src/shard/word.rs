@@ -54,6 +54,8 @@ pub(crate) struct Word {
     timeout: AtomicU64,
     key_sequence: AtomicU64,
     key_index: AtomicU32,
+    /// A boolean, as wide as the index, so that a new word writes both at once.
+    wakes_if_earlier: AtomicU32,
     /// Written once; it has a meaning only for the creator of the word.
     tag: MapTag,
 }
@@ -90,6 +92,7 @@ impl Word {
             timeout: AtomicU64::new(to_nanos(timeout)),
             key_sequence: AtomicU64::new(0),
             key_index: AtomicU32::new(0),
+            wakes_if_earlier: AtomicU32::new(0),
             tag,
         }
     }
@@ -177,6 +180,13 @@ impl Word {
             bits = present; // W1 and W2: it is judged again.
         }
         false
+    }
+
+    /// From now on a move to an earlier due wakes the task. Called before the task registers.
+    pub(crate) fn wake_if_earlier(&self) {
+        // Relaxed: the lock under which the task registers its waker publishes it to whoever takes
+        // that waker.
+        self.wakes_if_earlier.store(1, Ordering::Relaxed);
     }
 
     /// The word as only a thread with the lock of its shard may read and write it.
@@ -288,6 +298,11 @@ impl LockedWord<'_> {
         // `defer`.
         self.state
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, next)
+    }
+
+    #[inline]
+    pub(crate) fn wakes_if_earlier(&self) -> bool {
+        self.wakes_if_earlier.load(Ordering::Relaxed) != 0
     }
 
     /// The index and the sequence of its timer's key. The sequence is zero before the first timer.

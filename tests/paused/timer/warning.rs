@@ -10,7 +10,7 @@ use tickwheel::warn_before::{Stage, WarnBefore};
 use tickwheel::{Deadline, DeadlineMap, Duration, Instant, ResetHandle, Timer};
 use tokio_test::{assert_ready, task};
 
-use crate::common::{HOUR, MS, assert_nothing_armed, current_thread, poll_once};
+use crate::common::{HOUR, MS, SECOND, assert_nothing_armed, current_thread, poll_once};
 use crate::paused_clock::{idle_for, settle};
 
 /// Waits with a waker that counts, and polls only when it was woken.
@@ -49,57 +49,102 @@ struct Model {
     notice: u64,
     due: u64,
     warned_of: Option<u64>,
+    /// The warning of the due comes at this time at the latest.
+    warns_by: u64,
+    /// After a warning: a due that is set now is seen by then.
+    is_seen_by: u64,
     is_over: bool,
 }
 
 impl Model {
-    fn expected(&mut self, now: u64) -> Poll<Result<Stage, Cancelled>> {
-        if self.is_over || self.due <= now {
-            self.is_over = true;
-            return Poll::Ready(Ok(Stage::Expired));
-        }
-        if self.due - now <= self.notice && self.warned_of != Some(self.due) {
-            self.warned_of = Some(self.due);
-            return Poll::Ready(Ok(Stage::Warning));
-        }
-        Poll::Pending
-    }
-}
-
-/// Resets alone are warned of exactly. A call that moves the deadline otherwise may lose a warning,
-/// but makes none early, none twice, and no end late.
-#[tokio::test(start_paused = true)]
-async fn random_resets_warn_when_each_notice_begins() {
-    let mut warnings = 0;
-    for seed in 0..160 {
-        let are_resets_alone = seed % 2 == 0;
-        let mut random = fastrand::Rng::with_seed(seed);
-        let timeout = random.u64(2..200);
-        let notice = random.u64(..=timeout * 7 / 8).min(100);
-        let idle = Timer::current().deadline(timeout as u32 * MS);
-        let handle = idle.handle();
-        let mut waiter = Waiter::new(idle.warn_before(notice as u32 * MS));
-        let mut model = Model {
+    fn new(timeout: u64, notice: u64) -> Model {
+        Model {
             timeout,
             notice,
             due: timeout,
             warned_of: None,
+            warns_by: timeout - notice,
+            is_seen_by: 0,
             is_over: false,
+        }
+    }
+
+    /// Whether a poll at `now` may return this.
+    fn accepts(&mut self, now: u64, polled: Poll<Result<Stage, Cancelled>>) -> bool {
+        self.is_over |= self.due <= now;
+        if self.is_over {
+            return polled == Poll::Ready(Ok(Stage::Expired));
+        }
+        let has_warning = self.warned_of != Some(self.due) && self.begins() <= now;
+        let is_accepted = match polled {
+            Poll::Pending => !has_warning || now < self.warns_by,
+            Poll::Ready(stage) => has_warning && stage == Ok(Stage::Warning),
         };
-        for now in 0..600_u64 {
-            let context = format!("seed {seed}, {now} ms: {model:?}");
-            let mut told = waiter.poll_if_woken();
-            let mut expected = model.expected(now);
-            while told.is_ready() && told == expected && told != Poll::Ready(Ok(Stage::Expired)) {
-                warnings += 1;
-                told = waiter.poll_if_woken();
-                expected = model.expected(now);
+        if polled.is_ready() {
+            self.warned_of = Some(self.due);
+        }
+        if self.warned_of == Some(self.due) {
+            self.is_seen_by = now + self.notice.div_ceil(8);
+        }
+        is_accepted
+    }
+
+    fn begins(&self) -> u64 {
+        self.due.saturating_sub(self.notice)
+    }
+
+    fn reset(&mut self, now: u64) {
+        self.move_to(self.due.max(now + self.timeout), true);
+    }
+
+    fn set_timeout(&mut self, now: u64, timeout: u64) {
+        self.timeout = timeout;
+        self.move_to(self.due.min(now + timeout), false);
+    }
+
+    fn set_notice(&mut self, notice: u64) {
+        self.notice = notice;
+        self.warns_by = self.begins();
+    }
+
+    fn move_to(&mut self, due: u64, is_reset: bool) {
+        let is_seen_in_time = is_reset || due < self.due;
+        if due != self.due {
+            self.due = due;
+            self.warns_by = self.begins();
+            if !is_seen_in_time {
+                self.warns_by = self.warns_by.max(self.is_seen_by);
             }
-            let is_warning = expected == Poll::Ready(Ok(Stage::Warning));
-            match !are_resets_alone && is_warning && told.is_pending() {
-                // It may come later.
-                true => model.warned_of = None,
-                false => assert_eq!(told, expected, "{context}"),
+        }
+    }
+}
+
+/// The task polls only when it was woken.
+#[tokio::test(start_paused = true)]
+async fn random_moves_and_notices_warn_of_each_due() {
+    let (mut warnings, mut at_once) = (0, 0);
+    for seed in 0..160 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let is_busy = random.bool();
+        let timeout = random.u64(8..200);
+        // The idle time stays long enough for a look.
+        let notice_of = |random: &mut fastrand::Rng, timeout| random.u64(..=timeout * 7 / 8);
+        let notice = notice_of(&mut random, timeout);
+        let idle = Timer::current().deadline(timeout as u32 * MS);
+        let handle = idle.handle();
+        let mut waiter = Waiter::new(idle.warn_before(notice as u32 * MS));
+        let mut model = Model::new(timeout, notice);
+        for now in 0..600_u64 {
+            let has_begun = model.warns_by < now;
+            loop {
+                let polled = waiter.poll_if_woken();
+                let is_accepted = model.accepts(now, polled);
+                assert!(is_accepted, "seed {seed}, {now} ms: {polled:?}, {model:?}");
+                if polled != Poll::Ready(Ok(Stage::Warning)) {
+                    break;
+                }
+                warnings += 1;
+                at_once += u32::from(has_begun);
             }
             if model.is_over {
                 if random.bool() {
@@ -107,40 +152,186 @@ async fn random_resets_warn_when_each_notice_begins() {
                 }
                 waiter.idle.restart();
                 waiter.must_poll = true;
-                (model.is_over, model.due) = (false, now + model.timeout);
+                model = Model {
+                    due: now + model.timeout,
+                    warns_by: now + model.timeout - model.notice,
+                    warned_of: None,
+                    is_over: false,
+                    ..model
+                };
             }
-            let moved = random.u64(1..150);
-            match random.u8(..60) {
-                0..6 if are_resets_alone => {
-                    assert!(handle.reset());
-                    model.due = now + model.timeout;
-                }
-                _ if are_resets_alone => {}
-                0 | 1 => {
-                    assert!(handle.reset());
-                    model.due = model.due.max(now + model.timeout);
-                }
-                2 | 3 => {
-                    assert!(handle.reset_after(moved as u32 * MS));
-                    model.due = now + moved;
-                }
-                4 => {
-                    assert!(handle.extend(moved as u32 * MS));
-                    model.due += moved;
-                }
-                5 => {
-                    // The idle time stays long enough for a look.
-                    model.timeout = model.notice * 8 / 7 + moved;
-                    assert!(handle.set_timeout(model.timeout as u32 * MS));
-                    model.due = model.due.min(now + model.timeout);
-                }
-                _ => {}
+            // Some calls come together, before the task looks.
+            let calls = match random.u8(..if is_busy { 8 } else { 40 }) {
+                0 => 3,
+                1 | 2 => 1,
+                _ => 0,
+            };
+            for _ in 0..calls {
+                let by = random.u64(1..200);
+                let moved = match random.u8(..16) {
+                    0..4 => {
+                        model.reset(now);
+                        handle.reset()
+                    }
+                    4..7 => {
+                        model.move_to(now + by, false);
+                        handle.reset_after(by as u32 * MS)
+                    }
+                    7..9 => {
+                        // At most as far ahead as it is.
+                        let left = 1 + by % (model.due - now);
+                        model.move_to(now + left, false);
+                        handle.reset_at(Instant::now() + left as u32 * MS)
+                    }
+                    9 | 10 => {
+                        model.move_to(model.due + by, false);
+                        handle.extend(by as u32 * MS)
+                    }
+                    11..14 => {
+                        let timeout = by.max(model.notice * 8 / 7 + 8);
+                        model.set_timeout(now, timeout);
+                        handle.set_timeout(timeout as u32 * MS)
+                    }
+                    _ => {
+                        let notice = notice_of(&mut random, model.timeout);
+                        model.set_notice(notice);
+                        waiter.idle.set_notice(notice as u32 * MS);
+                        assert_eq!(waiter.idle.notice(), notice as u32 * MS);
+                        waiter.must_poll = true;
+                        true
+                    }
+                };
+                assert!(moved, "seed {seed}, {now} ms: {model:?}");
             }
             tokio::time::advance(MS).await;
             settle().await;
         }
     }
-    assert!(warnings > 80, "{warnings}");
+    assert!(warnings > 1_000, "{warnings}");
+    assert!(at_once > 500, "{at_once}");
+}
+
+/// A keepalive as QUIC, MQTT and WebSocket negotiate it: the peer asks for a shorter one, and
+/// answers each ping. A deadline alone is not woken.
+#[tokio::test(start_paused = true)]
+async fn a_negotiated_shorter_keepalive_pings_before_each_end() {
+    type Negotiate = fn(&ResetHandle) -> bool;
+    let calls: [Negotiate; 3] = [
+        |peer| peer.set_timeout(20 * SECOND),
+        |peer| peer.set_timeout(20 * SECOND) && peer.reset_after(20 * SECOND),
+        |peer| peer.reset_at(Instant::now() + 20 * SECOND) && peer.set_timeout(20 * SECOND),
+    ];
+    for negotiate in calls {
+        let start = Instant::now();
+        let timer = Timer::current();
+        let sessions = DeadlineMap::new(&timer);
+        let session = sessions.insert("alice", 60 * SECOND).unwrap();
+        let mut session = session.warn_before(3 * SECOND);
+        let mut idle = timer.deadline(60 * SECOND).warn_before(3 * SECOND);
+        let peers = [idle.handle(), sessions.handle("alice").unwrap()];
+        tokio::spawn(async move {
+            tickwheel::sleep(5 * SECOND).await;
+            assert!(peers.iter().all(negotiate));
+        });
+        for pings in 0..3 {
+            let stages = futures::join!(idle.wait(), session.wait());
+            let pinged_at = 22 + 17 * pings;
+            assert_eq!(stages, (Ok(Stage::Warning), Ok(Stage::Warning)));
+            assert_eq!(start.elapsed(), pinged_at * SECOND);
+            assert!(idle.handle().reset() && sessions.reset("alice"));
+        }
+    }
+}
+
+/// For a deadline alone the call moves its timer, and that is all.
+#[tokio::test(start_paused = true)]
+async fn only_a_move_to_earlier_wakes_only_who_awaits_a_warning() {
+    type Call = fn(&ResetHandle) -> bool;
+    let calls: [(Call, bool); 7] = [
+        (|handle| handle.set_timeout(20 * SECOND), true),
+        (|handle| handle.reset_after(20 * SECOND), true),
+        (|handle| handle.reset_at(Instant::now() + 59 * SECOND), true),
+        (|handle| handle.set_timeout(60 * SECOND), false),
+        (|handle| handle.set_timeout(HOUR), false),
+        (|handle| handle.reset_after(HOUR), false),
+        (|handle| handle.extend(HOUR), false),
+    ];
+    for (number, (call, is_earlier)) in calls.into_iter().enumerate() {
+        let alone = Timer::current().deadline(60 * SECOND);
+        let handle = alone.handle();
+        let mut alone = task::spawn(alone);
+        assert!(alone.poll().is_pending());
+        assert!(call(&handle));
+        assert!(!alone.is_woken(), "call {number}");
+
+        let idle = Timer::current().deadline(60 * SECOND);
+        let handle = idle.handle();
+        let mut waiter = Waiter::new(idle.warn_before(SECOND));
+        assert!(waiter.poll_if_woken().is_pending());
+        assert!(call(&handle));
+        assert_eq!(waiter.idle.is_woken(), is_earlier, "call {number}");
+        // Each call is seen once the task has polled.
+        assert!(waiter.poll_if_woken().is_pending());
+        assert!(handle.reset_after(SECOND));
+        assert_eq!(waiter.poll_if_woken(), Poll::Ready(Ok(Stage::Warning)));
+        assert!(waiter.poll_if_woken().is_pending(), "once");
+    }
+}
+
+/// The notice begins a second after the call, and the previous due is seven seconds ahead.
+#[tokio::test(start_paused = true)]
+async fn a_postponed_due_is_warned_of_with_most_of_its_notice() {
+    let calls: [fn(&ResetHandle) -> bool; 3] = [
+        |handle| handle.reset_after(9 * SECOND),
+        |handle| handle.reset_at(Instant::now() + 9 * SECOND),
+        |handle| handle.extend(2 * SECOND),
+    ];
+    for postpone in calls {
+        let start = Instant::now();
+        let idle = Timer::current().deadline(60 * SECOND);
+        let handle = idle.handle();
+        let mut idle = idle.warn_before(8 * SECOND);
+        assert_eq!(idle.wait().await, Ok(Stage::Warning));
+        let task = tokio::spawn(async move { (idle.wait().await, idle) });
+        tickwheel::sleep(SECOND).await;
+        assert!(postpone(&handle));
+        let (again, mut idle) = task.await.unwrap();
+        let at = start.elapsed();
+        assert_eq!(again, Ok(Stage::Warning));
+        assert!(at >= 54 * SECOND && at <= 55 * SECOND, "{at:?}");
+        assert_eq!(idle.wait().await, Ok(Stage::Expired));
+        assert_eq!(start.elapsed(), 62 * SECOND);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_changed_notice_counts_for_the_present_due() {
+    let start = Instant::now();
+    let mut idle = Timer::current().deadline(HOUR).warn_before(SECOND);
+    assert!(poll_stage(&mut idle).is_pending());
+    for (notice, has_warning) in [
+        (HOUR - 2 * SECOND, false),
+        (HOUR / 2, false),
+        (HOUR - SECOND, true),
+        (HOUR, false),
+    ] {
+        idle.set_notice(notice);
+        assert_eq!(Timer::current().metrics().pending, 1, "the deadline");
+        tokio::time::advance(MS * 500).await;
+        let stage = poll_stage(&mut idle);
+        assert_eq!(stage.is_ready(), has_warning, "{notice:?}");
+    }
+    // One warning for each due, whatever its notice.
+    assert_eq!(idle.wait().await, Ok(Stage::Expired));
+    idle.restart();
+    idle.set_notice(SECOND);
+    assert_eq!(idle.wait().await, Ok(Stage::Warning));
+    assert_eq!(start.elapsed(), 2 * HOUR - SECOND);
+    assert!(idle.handle().cancel());
+    assert!(idle.wait().await.is_err());
+    idle.set_notice(HOUR);
+    assert!(idle.wait().await.is_err());
+    assert_nothing_armed();
 }
 
 #[tokio::test(start_paused = true)]
@@ -171,9 +362,11 @@ async fn each_call_that_moves_a_warned_deadline_later_warns_again() {
 
 /// Nor does one that was dropped.
 #[tokio::test(start_paused = true)]
-async fn an_ended_one_that_is_kept_pulls_no_clock_along() {
+async fn an_ended_deadline_leaves_no_warning_armed() {
     type End = fn(WarnBefore<Deadline>) -> Option<WarnBefore<Deadline>>;
-    let ends: [End; 3] = [
+    let ends: [End; 5] = [
+        |idle| idle.handle().reset_at(Instant::now()).then_some(idle),
+        |idle| idle.handle().set_timeout(Duration::ZERO).then_some(idle),
         |idle| idle.handle().expire().then_some(idle),
         |idle| idle.handle().cancel().then_some(idle),
         |_| None,
@@ -306,6 +499,7 @@ async fn a_reset_wakes_no_task_that_waits_for_a_warning() {
     }
     let mut inner = waiter.idle.into_inner();
     assert!(inner.handle().reset_after(MS));
+    assert_eq!(inner.wait().await, Ok(Stage::Warning));
     assert_eq!(inner.wait().await, Ok(Stage::Expired));
 }
 
