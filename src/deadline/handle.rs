@@ -57,6 +57,18 @@ impl ResetHandle {
     /// A reset in time takes no lock, and makes at most one successful compare-exchange in a tick.
     /// A late one takes the lock of the deadline's shard. After a stall a reset is in time while
     /// the deadline has its grace.
+    ///
+    /// ```
+    /// # use tickwheel::{Duration, Timer, sleep};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let idle = Timer::current().deadline(Duration::from_secs(30));
+    /// let handle = idle.handle();
+    /// sleep(Duration::from_secs(20)).await;
+    /// assert!(handle.reset(), "a heartbeat, in time");
+    /// idle.await?; // after 50 seconds
+    /// assert!(!handle.reset(), "a heartbeat, too late");
+    /// # Ok::<(), tickwheel::error::Cancelled>(()) }).unwrap();
+    /// ```
     #[inline]
     pub fn reset(&self) -> bool {
         let deadline = self.as_ref();
@@ -97,8 +109,20 @@ impl ResetHandle {
     /// there. Returns `false` if the deadline has expired or was cancelled.
     ///
     /// A move to later takes no lock, like a [`reset`](ResetHandle::reset). A move to earlier takes
-    /// the lock of the deadline's shard. A deadline moved into the 100 ms after a
+    /// the lock of the deadline's shard, and wakes the task if that waits for a
+    /// [warning](crate::Deadline::warn_before). A deadline moved into the 100 ms after a
     /// [stall](crate::Deadline) may get its grace.
+    ///
+    /// ```
+    /// # use tickwheel::{Duration, Timer};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let idle = Timer::current().deadline(Duration::from_secs(30));
+    /// let handle = idle.handle();
+    /// assert!(handle.reset_after(Duration::from_secs(5)), "the peer says goodbye");
+    /// assert_eq!(handle.remaining(), Some(Duration::from_secs(5)));
+    /// assert_eq!(handle.timeout(), Duration::from_secs(30), "of later resets");
+    /// # });
+    /// ```
     #[inline]
     pub fn reset_after(&self, delay: Duration) -> bool {
         let deadline = self.as_ref();
@@ -108,6 +132,17 @@ impl ResetHandle {
 
     /// Like [`reset_after`](ResetHandle::reset_after), to an instant. A past instant expires the
     /// deadline at once, and the call returns `true`.
+    ///
+    /// ```
+    /// # use tickwheel::{Duration, Instant, Timer};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let token = Timer::current().deadline(Duration::from_secs(30));
+    /// let expires_at = Instant::now() + Duration::from_secs(3600); // as the issuer says
+    /// assert!(token.handle().reset_at(expires_at));
+    /// token.await?;
+    /// assert!(Instant::now() >= expires_at);
+    /// # Ok::<(), tickwheel::error::Cancelled>(()) }).unwrap();
+    /// ```
     #[inline]
     pub fn reset_at(&self, deadline: Instant) -> bool {
         let (moved, due) = (self.as_ref(), self.shard.clock().moment(deadline));
@@ -122,6 +157,17 @@ impl ResetHandle {
     ///
     /// The call is atomic with respect to resets from other tasks. A deadline in its grace after a
     /// stall is extended from now, and ends no earlier than its grace.
+    ///
+    /// ```
+    /// # use tickwheel::{Duration, Timer};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let idle = Timer::current().deadline(Duration::from_secs(30));
+    /// let handle = idle.handle();
+    /// assert!(handle.extend(Duration::from_secs(60)), "a long job has begun");
+    /// assert!(handle.reset(), "a heartbeat");
+    /// assert_eq!(handle.remaining(), Some(Duration::from_secs(90)));
+    /// # });
+    /// ```
     pub fn extend(&self, by: Duration) -> bool {
         self.as_ref().change(Change::Extend(by))
     }
@@ -130,9 +176,26 @@ impl ResetHandle {
     /// timeout moves there; any other stays. So a shorter timeout takes effect at once, and a
     /// longer one with the next [`reset`](ResetHandle::reset).
     ///
-    /// A deadline in its grace after a stall stays pending, unless the stall ended at least the new
-    /// timeout ago. Returns `false` if the deadline has expired or was cancelled; the new timeout
-    /// then holds from the next [`restart`](crate::Deadline::restart) on.
+    /// A task that waits for a [warning](crate::Deadline::warn_before) is woken if the deadline
+    /// becomes earlier. A deadline in its grace after a stall stays pending, unless the stall ended
+    /// at least the new timeout ago.
+    ///
+    /// Returns `false` if the deadline has expired or was cancelled; the new timeout then holds
+    /// from the next [`restart`](crate::Deadline::restart) on.
+    ///
+    /// ```
+    /// # use tickwheel::{Duration, Timer};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let idle = Timer::current().deadline(Duration::from_secs(60));
+    /// let handle = idle.handle();
+    /// assert!(handle.set_timeout(Duration::from_secs(20)), "the peer has negotiated it");
+    /// assert_eq!(handle.remaining(), Some(Duration::from_secs(20)));
+    /// assert!(handle.set_timeout(Duration::from_secs(90)));
+    /// assert_eq!(handle.remaining(), Some(Duration::from_secs(20)), "until the next reset");
+    /// assert!(handle.reset());
+    /// assert_eq!(handle.remaining(), Some(Duration::from_secs(90)));
+    /// # });
+    /// ```
     pub fn set_timeout(&self, timeout: Duration) -> bool {
         self.as_ref().change(Change::SetTimeout(timeout))
     }
@@ -143,11 +206,31 @@ impl ResetHandle {
     }
 
     /// Cancels the deadline, which resolves to `Err(Cancelled)`. `false` if it had already ended.
+    ///
+    /// ```
+    /// # use tickwheel::{Duration, Timer};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let idle = Timer::current().deadline(Duration::from_secs(30));
+    /// let handle = idle.handle();
+    /// assert!(handle.cancel());
+    /// assert!(idle.await.is_err());
+    /// assert!(!handle.cancel());
+    /// # });
+    /// ```
     pub fn cancel(&self) -> bool {
         self.as_ref().settle(Err(Cancelled::BY_HANDLE)).is_some()
     }
 
     /// Expires the deadline now, which resolves to `Ok(())`. `false` if it had already ended.
+    ///
+    /// ```
+    /// # use tickwheel::{Duration, Timer};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let idle = Timer::current().deadline(Duration::from_secs(30));
+    /// assert!(idle.handle().expire());
+    /// assert_eq!(idle.await, Ok(())); // at once
+    /// # });
+    /// ```
     pub fn expire(&self) -> bool {
         self.as_ref().settle(EXPIRED).is_some()
     }
@@ -160,6 +243,17 @@ impl ResetHandle {
     /// When the deadline expires if it is not reset: the start of a tick, never before the last
     /// reset plus the timeout, and less than a tick after it. In a grace after a stall this stays
     /// the due, which has passed. `None` once the deadline is no longer pending.
+    ///
+    /// ```
+    /// # use tickwheel::{Duration, Instant, Timer};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let idle = Timer::current().deadline(Duration::from_secs(30));
+    /// let ends = idle.handle().deadline().expect("it is pending");
+    /// assert_eq!((ends - Instant::now()).as_secs(), 30);
+    /// assert!(idle.handle().cancel());
+    /// assert_eq!(idle.handle().deadline(), None);
+    /// # });
+    /// ```
     pub fn deadline(&self) -> Option<Instant> {
         self.as_ref().deadline()
     }
@@ -168,6 +262,16 @@ impl ResetHandle {
     /// if the deadline is about to expire, and in a grace. After a [`reset`](ResetHandle::reset) it
     /// is at most the timeout, unless a call has moved the deadline further. `None` once the
     /// deadline is no longer pending.
+    ///
+    /// ```
+    /// # use tickwheel::{Duration, Timer};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let idle = Timer::current().deadline(Duration::from_secs(30));
+    /// assert_eq!(idle.handle().remaining(), Some(Duration::from_secs(30)));
+    /// assert!(idle.handle().expire());
+    /// assert_eq!(idle.handle().remaining(), None);
+    /// # });
+    /// ```
     pub fn remaining(&self) -> Option<Duration> {
         self.as_ref().remaining()
     }

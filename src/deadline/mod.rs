@@ -69,6 +69,17 @@ impl Deadline {
     }
 
     /// A handle that resets, cancels or expires this deadline from anywhere.
+    ///
+    /// ```
+    /// # use tickwheel::{Duration, Timer};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let idle = Timer::current().deadline(Duration::from_secs(30));
+    /// let handle = idle.handle();
+    /// let reader = tokio::spawn(async move { handle.cancel() });
+    /// assert!(idle.await.is_err());
+    /// assert!(reader.await.unwrap());
+    /// # });
+    /// ```
     pub fn handle(&self) -> ResetHandle {
         self.handle.clone()
     }
@@ -77,6 +88,17 @@ impl Deadline {
     ///
     /// On a pending deadline this is a reset. Existing handles stay valid. If the runtime that
     /// drives the timer has shut down, the deadline stays [`Cancelled`].
+    ///
+    /// ```
+    /// # use tickwheel::{Duration, Timer};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let mut idle = Timer::current().deadline(Duration::from_secs(30));
+    /// (&mut idle).await?;
+    /// idle.restart(); // the peer connects again
+    /// assert!(idle.handle().reset());
+    /// idle.await?; // after another 30 seconds
+    /// # Ok::<(), tickwheel::error::Cancelled>(()) }).unwrap();
+    /// ```
     pub fn restart(&mut self) {
         self.has_ended = false;
         self.handle.as_ref().restart();
