@@ -37,6 +37,8 @@ pub struct Books {
 pub struct Judgement {
     /// The last moment at which something was called or due.
     pub last: Duration,
+    /// The last moment at which something was called, or a thread was held up.
+    pub over: Duration,
     pub lives: Vec<Judged<Moment>>,
     pub calls: Vec<(Option<Key>, Event<Moment>)>,
 }
@@ -131,7 +133,12 @@ impl Books {
                 assert!(woken <= in_time, "late: {end:#?}, due {due:?}: {calls:#?}");
             }
         }
-        Judgement { last, lives, calls }
+        Judgement {
+            last,
+            over,
+            lives,
+            calls,
+        }
     }
 }
 

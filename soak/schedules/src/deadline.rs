@@ -3,7 +3,8 @@
 //!
 //! Judged: it has exactly one outcome, and every answer agrees with it. It never expires before the
 //! resets that were in time allow it. The task is woken for it in time. No warning comes before the
-//! grace of a due that it may have had, and there is at most one for each of them.
+//! notice of a due that it may have had. There is at most one for each of them, and the task is
+//! woken in time for that of the last.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -19,8 +20,8 @@ use under_std::time::passed;
 use crate::books::{Act, Books, Judgement, LONE, after};
 use crate::calls::call;
 use crate::record::{Moment, Record, Span};
-use crate::wait::await_all;
-use crate::world::{LONGEST, MS, Place, World, below, delay, one_in};
+use crate::wait::{Ready, await_all};
+use crate::world::{LONGEST, MS, Place, World, below, delay, grace, one_in};
 
 /// The life of the only deadline.
 const LIFE: u64 = 1;
@@ -32,7 +33,7 @@ pub fn run() {
     if one_in(4) {
         reset_beside_a_shorter_timeout();
     } else {
-        await_among_calls(false, |deadline| deadline);
+        await_among_calls(delay, false, |deadline| deadline);
     }
 }
 
@@ -57,18 +58,48 @@ fn reset_beside_a_shorter_timeout() {
 
 pub fn run_with_warnings() {
     let warnings = Record::new();
-    let (grace, noted) = (delay(), warnings.clone());
-    let moves = await_among_calls(true, |deadline| Warned {
-        deadline: deadline.warn_before(grace),
+    let (notice, noted) = (short_or_long(), warnings.clone());
+    let awaited = await_among_calls(short_or_long, true, |deadline| Warned {
+        deadline: deadline.warn_before(notice),
         warnings: noted,
     });
-    let warnings = warnings.take();
+    let (moves, warnings) = (&awaited.moves, warnings.take());
     assert!(warnings.len() <= moves.len(), "{warnings:#?} {moves:#?}");
-    for warning in warnings {
-        let from = earliest_due(&seen_by(&moves, warning.call())).at;
-        let is_early = warning.ended + grace < from;
+    for warning in &warnings {
+        let from = earliest_due(&seen_by(moves, warning.call())).at;
+        let is_early = warning.ended + notice < from;
         assert!(!is_early, "{warning:?} before {from:?}: {moves:#?}");
     }
+    judge_missed(&awaited, notice, &warnings);
+}
+
+/// A delay that leaves time for a warning more often than others do.
+fn short_or_long() -> Duration {
+    if one_in(3) {
+        LONGEST / (2 + below(4) as u32)
+    } else {
+        delay()
+    }
+}
+
+/// Whoever was surely not warned of the last due was woken when its notice began, and polled too
+/// late.
+fn judge_missed(awaited: &Awaited, notice: Duration, warnings: &[Span]) {
+    let moves = &awaited.moves;
+    let Some((since, woken)) = awaited.expired.and_then(|ready| ready.woken) else {
+        return;
+    };
+    let [from, to] = [earliest_due(moves).at, latest_due(moves, MS).at];
+    let may_be_of_the_last = |warning: &Span| warning.ended + notice + 2 * MS >= from;
+    if warnings.iter().any(may_be_of_the_last) {
+        return;
+    }
+    let begins = to.saturating_sub(notice);
+    let in_time = awaited.over.max(since).max(begins) + notice / 8 + 4 * MS + grace(woken);
+    assert!(
+        woken <= in_time,
+        "woken at {woken:?}, notice from {begins:?}, no warning: {warnings:#?} {awaited:#?}"
+    );
 }
 
 /// A deadline whose warnings are noted.
@@ -91,9 +122,23 @@ impl Future for Warned {
     }
 }
 
-/// Returns every call that has moved the deadline. `has_look` says that the task may arm a timer
-/// beside it.
-fn await_among_calls<F>(has_look: bool, awaited: impl FnOnce(Deadline) -> F) -> Vec<Move<Moment>>
+/// What came of a deadline that a task awaited.
+#[derive(Debug)]
+struct Awaited {
+    /// Every call that has moved it.
+    moves: Vec<Move<Moment>>,
+    /// When all calls were over.
+    over: Duration,
+    /// How it was ready, if it expired by itself, and nothing but its timers let time pass.
+    expired: Option<Ready>,
+}
+
+/// `has_look` says that the task may arm a timer beside it.
+fn await_among_calls<F>(
+    delay: fn() -> Duration,
+    has_look: bool,
+    awaited: impl FnOnce(Deadline) -> F,
+) -> Awaited
 where
     F: Future<Output = Result<(), Cancelled>> + Unpin + Send + 'static,
 {
@@ -110,7 +155,7 @@ where
             let number = 1 + below(4);
             world
                 .place()
-                .spawn(move || act(&place, &handle, &books, &told, number, origin))
+                .spawn(move || act(&place, &handle, &books, &told, number, origin, delay))
         })
         .collect();
     let awaited = awaited(deadline);
@@ -127,12 +172,15 @@ where
     books.note_end(LONE, LIFE, ready);
     let Judgement {
         mut last,
+        over,
         mut lives,
         calls,
     } = books.judge(&world);
     let life = lives.remove(0);
     let moves = life.moves;
-    if ready.outcome == Outcome::Elapsed && !life.is_expired_by_call {
+    let has_expired = ready.outcome == Outcome::Elapsed && !life.is_expired_by_call;
+    let is_in_time = world.is_punctual && !world.ends_early;
+    if has_expired {
         judge_told(&world, &told.take(), &moves);
         judge_overdue(&calls, &moves);
     }
@@ -150,7 +198,11 @@ where
     }
     assert_eq!(world.timer.metrics().pending, 0, "nothing is armed");
     world.end(last);
-    moves
+    Awaited {
+        moves,
+        over,
+        expired: (has_expired && is_in_time).then_some(ready),
+    }
 }
 
 /// An instant from which a reset counts: some time ago, or ahead of the call.
@@ -169,6 +221,7 @@ fn act(
     dues: &Told,
     number: u64,
     origin: Instant,
+    delay: fn() -> Duration,
 ) {
     for _ in 0..number {
         place.rest();

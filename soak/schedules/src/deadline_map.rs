@@ -127,7 +127,9 @@ fn change() {
     }
     assert_eq!(map.len(), 0, "the map is empty");
     assert!(map.close().is_empty());
-    let Judgement { last, lives, calls } = shared.books.judge(&world);
+    let Judgement {
+        last, lives, calls, ..
+    } = shared.books.judge(&world);
     let did = |is_it: fn(&Act) -> bool| {
         let did = calls.iter().map(|(_, event)| event);
         did.filter(|event| event.answer && is_it(&event.act))

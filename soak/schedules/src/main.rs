@@ -69,6 +69,8 @@
 //! | a timeout is set, and the version in the word stays | `deadline` |
 //! | a sleep that is reset to later gives its timer no word | `sleep` |
 //! | the turn links no timer again whose word is due later | `deadline`, `sleep` |
+//! | a move to earlier does not wake the task that waits for a warning | `warn_before` |
+//! | a task that is woken for an earlier due keeps the check for the later one | `warn_before` |
 
 mod books;
 #[path = "../../src/calls.rs"]

@@ -12,7 +12,7 @@ use crate::clock::tick::{Moment, Tick, TickLength};
 use crate::error::Cancelled;
 use crate::shard::lock::LockHeld;
 use crate::shard::word::{EXPIRED, Expiry, LockedWord, MapTag, Word};
-use crate::sync::{Mutex, lock};
+use crate::sync::{AtomicBool, Mutex, Ordering, lock};
 
 /// All times are whole ticks.
 fn span(ticks: u64) -> Duration {
@@ -222,5 +222,30 @@ fn a_reset_beside_a_restart_never_moves_it_back() {
         shared.locked(|word| word.restart(Tick::new(22)));
         reset.join().unwrap();
         assert_eq!(shared.locked(due), Some(22));
+    });
+}
+
+/// Fails when the task looks at the due before it registers, or asks for the wake-up after that.
+#[test]
+fn a_move_to_earlier_is_seen_or_wakes_the_task() {
+    loom::model(|| {
+        let shared = Shared::new();
+        // Read and written under the lock.
+        let is_registered = Arc::new(AtomicBool::new(false));
+        let (moved, registered) = (shared.clone(), is_registered.clone());
+        let moves = thread::spawn(move || {
+            moved.locked(|word| {
+                word.set_due(|_| Tick::new(5));
+                word.wakes_if_earlier() && registered.load(Ordering::Relaxed)
+            })
+        });
+        shared.word.wake_if_earlier();
+        shared.locked(|_| is_registered.store(true, Ordering::Relaxed));
+        let seen = shared.locked(due);
+        let is_woken = moves.join().unwrap();
+        assert!(
+            is_woken || seen == Some(5),
+            "woken: {is_woken}, seen: {seen:?}"
+        );
     });
 }
