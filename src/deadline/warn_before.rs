@@ -304,14 +304,11 @@ impl<D: Future<Output = Result<(), Cancelled>> + Unpin> WarnBefore<D> {
         self.notice = notice;
         self.drop_check();
     }
+}
 
-    /// The notice.
-    pub fn notice(&self) -> Duration {
-        self.notice
-    }
-
-    /// The deadline.
-    pub fn get_ref(&self) -> &D {
+/// The deadline, for example to read the key of a [`KeyedDeadline`](crate::KeyedDeadline).
+impl<D> AsRef<D> for WarnBefore<D> {
+    fn as_ref(&self) -> &D {
         &self.deadline
     }
 }

@@ -436,7 +436,7 @@ impl<K> KeyedDeadline<K> {
     /// let mut session = session.warn_before(Duration::from_secs(10));
     /// assert_eq!(session.wait().await?, Stage::Warning); // after 50 seconds
     /// assert!(sessions.reset("alice"), "she is still there");
-    /// assert_eq!(*session.get_ref().key(), "alice");
+    /// assert_eq!(*session.as_ref().key(), "alice");
     /// # Ok::<(), tickwheel::error::Cancelled>(()) }).unwrap();
     /// ```
     pub fn warn_before(self, notice: Duration) -> WarnBefore<KeyedDeadline<K>> {

@@ -196,7 +196,6 @@ async fn random_moves_and_notices_warn_of_each_due() {
                         let notice = notice_of(&mut random, model.timeout);
                         model.set_notice(notice);
                         waiter.idle.set_notice(notice as u32 * MS);
-                        assert_eq!(waiter.idle.notice(), notice as u32 * MS);
                         waiter.must_poll = true;
                         true
                     }
@@ -455,7 +454,7 @@ async fn a_keyed_deadline_warns_and_is_reset_by_its_key() {
     let timer = Timer::current();
     let map = DeadlineMap::new(&timer);
     let mut session = map.insert("alice", 60 * MS).unwrap().warn_before(20 * MS);
-    assert_eq!(*session.get_ref().key(), "alice");
+    assert_eq!(*session.as_ref().key(), "alice");
     assert_eq!(session.wait().await, Ok(Stage::Warning));
     assert!(map.reset("alice"));
     let newer = map.insert("alice", HOUR).unwrap();
