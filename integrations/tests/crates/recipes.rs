@@ -249,6 +249,26 @@ async fn a_job_survives_each_crash_until_it_is_done() {
     running.abort();
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_job_that_takes_longer_than_its_retry_runs_once() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("jobs");
+    let (queue, expirations) = durable_queue::Queue::open(&path, &Timer::current()).unwrap();
+    queue.add("a", "mail bob", SECOND).unwrap();
+    let (runs, mut ran) = unbounded_channel();
+    let work = async |key: &str, _: &str| {
+        runs.send(key.to_owned()).unwrap();
+        sleep(40 * SECOND).await;
+        true
+    };
+    tokio::select! {
+        ended = queue.run(expirations, work) => panic!("{ended:?}"),
+        () = sleep(3600 * SECOND) => {}
+    }
+    assert_eq!(ran.recv().await.as_deref(), Some("a"));
+    assert!(ran.is_empty(), "the store knows that it is done");
+}
+
 /// A handler that takes 1.5 s of the route's 2 s.
 async fn slow() -> String {
     sleep(1500 * MS).await;
