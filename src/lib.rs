@@ -169,7 +169,7 @@ pub use crate::future::sleep::Sleep;
 pub use crate::future::timeout::Timeout;
 pub use crate::future::with_deadline::{WithDeadline, current_deadline, time_left};
 pub use crate::keyed::deadline_map::{DeadlineMap, KeyedDeadline};
-pub use crate::keyed::delay_map::{DelayMap, Expirations, Expired, WeakDelayMap};
+pub use crate::keyed::delay_map::{DelayMap, Expirations, Expired, Expiry, WeakDelayMap};
 pub use crate::keyed::table::DefaultHashBuilder;
 pub use crate::timer::handle::Timer;
 

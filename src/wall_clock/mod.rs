@@ -28,7 +28,7 @@ pub use sleep_until::{SleepUntil, sleep_until};
 ///   jump.
 /// - *Absolute*, such as nine o'clock: a task awaits [`sleep_until`], which checks the wall clock
 ///   again. For many at once, read it each minute, translate again, and move the armed ones with
-///   [`DelayMap::reset_at`](crate::DelayMap::reset_at).
+///   [`DelayMap::reset`](crate::DelayMap::reset).
 ///
 /// Without a jump the two clocks drift apart by some milliseconds an hour. Under tokio's paused
 /// clock only instants are virtual: a test makes its pair with [`WallClock::at`].
@@ -51,7 +51,7 @@ pub use sleep_until::{SleepUntil, sleep_until};
 /// let (jobs, _due) = DelayMap::new(&Timer::current());
 /// let clock = WallClock::now();
 /// for (key, value, due) in saved {
-///     jobs.insert_at(key, value, clock.instant(due))?;
+///     jobs.insert(key, value, clock.instant(due))?;
 /// }
 /// assert!(jobs.deadline("mail") <= Some(Instant::now() + Duration::from_secs(91)));
 /// # Ok::<(), tickwheel::error::InsertError<(&str, &str)>>(()) }).unwrap();

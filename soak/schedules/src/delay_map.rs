@@ -13,7 +13,7 @@ use std::time::Duration;
 use shuttle::future::block_on;
 use shuttle::sync::mpsc::{Sender, channel};
 use tickwheel::error::InsertIfAbsentError;
-use tickwheel::{DelayMap, Expirations, Instant, WeakDelayMap};
+use tickwheel::{DelayMap, Expirations, Expiry, Instant, WeakDelayMap};
 use tickwheel_soak_model::{Outcome, Rules};
 use under_std::time::passed;
 
@@ -253,8 +253,10 @@ fn act(place: &Place, map: &Map, books: &Books, first: Value, calls: u64) {
             }
             9 | 10 => {
                 let (removed, span) = Span::of(|| map.remove(&key));
-                books.note(Some(key), Act::Find, removed.is_some(), span);
-                took(books, removed.map(|value| (key, value)), span);
+                match removed {
+                    Some(value) => took_pending(books, [(key, value)], span),
+                    None => books.note(Some(key), Act::Look, false, span),
+                }
             }
             11 | 12 => {
                 let (is_there, span) = Span::of(|| map.expire(&key));
@@ -291,7 +293,7 @@ fn act(place: &Place, map: &Map, books: &Books, first: Value, calls: u64) {
                         keeps
                     });
                 });
-                took(books, out, span);
+                took_pending(books, out, span);
             }
         }
     }
@@ -299,23 +301,22 @@ fn act(place: &Place, map: &Map, books: &Books, first: Value, calls: u64) {
 
 fn insert(map: &Map, books: &Books, value: Value) {
     let (key, delay) = (below(KEYS.into()) as Key, delay());
+    let (expiry, limit) = expiry(delay);
     let if_absent = one_in(4);
     let (inserted, span) = Span::of(|| {
         if if_absent {
-            map.insert_if_absent(key, value, delay).map(|()| None)
+            map.insert_if_absent(key, value, expiry).map(|()| None)
         } else {
-            map.insert(key, value, delay).map_err(Into::into)
+            map.insert(key, value, expiry).map_err(Into::into)
         }
     });
-    let begin = Act::Begin(after(delay));
     match inserted {
         Err(InsertIfAbsentError::Occupied(own)) => {
             assert_eq!(own, (key, value));
             books.note(Some(key), Act::Find, true, span);
         }
         Ok(older) => {
-            books.assert_open(value, &span);
-            books.note_of(key, value, begin, !if_absent, span);
+            begin(books, (key, value), (delay, limit), !if_absent, span);
             took(books, older.map(|older| (key, older)), span);
         }
         Err(refused) => assert_eq!(refused.into_inner(), (key, value)),
@@ -325,17 +326,17 @@ fn insert(map: &Map, books: &Books, value: Value) {
 /// Each use of a key meets a value: one that is pending, or a new one.
 fn touch_or_insert(map: &Map, books: &Books, value: Value) {
     let (key, delay) = (below(KEYS.into()) as Key, delay());
+    let (expiry, limit) = expiry(delay);
     let use_it = |value: &mut Value| *value;
-    let (used, span) = Span::of(|| map.touch_or_insert_with(key, delay, || value, use_it));
-    let due = after(delay);
+    let (used, span) = Span::of(|| map.touch_or_insert_with(key, expiry, || value, use_it));
     match used {
         Ok((other, replaced)) if other != value => {
             assert_eq!(replaced, None, "{value} was not made");
-            books.note_of(key, other, Act::Set(due), true, span);
+            books.note_of(key, other, Act::Set(after(delay)), true, span);
         }
         Ok((_, replaced)) => {
-            books.assert_open(value, &span);
-            books.note_of(key, value, Act::Begin(due), replaced.is_some(), span);
+            let replaces = replaced.is_some();
+            begin(books, (key, value), (delay, limit), replaces, span);
             if let Some(older) = replaced {
                 books.note_of(key, older, Act::Look, false, span);
             }
@@ -345,6 +346,36 @@ fn touch_or_insert(map: &Map, books: &Books, value: Value) {
             assert_eq!(refused.into_inner(), key);
             books.note(Some(key), Act::Look, false, span);
         }
+    }
+}
+
+/// With a limit now and then, which is returned too.
+fn expiry(delay: Duration) -> (Expiry, Option<Duration>) {
+    let limit = one_in(4).then(crate::world::delay);
+    let expiry = Expiry::idle(delay);
+    (limit.map_or(expiry, |limit| expiry.at_most(limit)), limit)
+}
+
+/// A value was inserted. `replaces` says whether it may have ended another one.
+fn begin(
+    books: &Books,
+    (key, value): (Key, Value),
+    (delay, limit): (Duration, Option<Duration>),
+    replaces: bool,
+    span: Span,
+) {
+    books.assert_open(value, &span);
+    books.note_of(key, value, Act::Begin(after(delay)), replaces, span);
+    if let Some(limit) = limit {
+        books.note_of(key, value, Act::Cap(limit), true, span);
+    }
+}
+
+/// Values that a call removed. It takes only what is pending.
+fn took_pending(books: &Books, values: impl IntoIterator<Item = (Key, Value)>, span: Span) {
+    for (key, value) in values {
+        books.note_of(key, value, Act::Look, true, span);
+        took(books, [(key, value)], span);
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 
 use futures::StreamExt;
 use tickwheel::error::InsertIfAbsentError;
-use tickwheel::{DelayMap, Expirations, Expired, WeakDelayMap};
+use tickwheel::{DelayMap, Expirations, Expired, Expiry, WeakDelayMap};
 use tokio::time::{Duration, Instant};
 
 use super::{Lengths, Pace, yield_now};
@@ -136,13 +136,19 @@ impl Writer {
             Due::At(at)
         };
         match random.u16(..1_000) {
-            0..350 => self.insert(random, subject, due),
-            350..550 => self.reset(subject, due),
+            0..300 => self.insert(random, subject, due),
+            300..350 => self.use_or_insert(random, subject, due),
+            350..550 => self.reset(random, subject, due),
             550..750 => {
-                let (value, call) = timed(|| self.map.remove(&key));
-                let is_found = value.is_some();
-                self.record.keep(subject, Act::Find, (is_found, call));
-                self.take_out(subject, value, call);
+                let by_value = random.bool();
+                let (value, call) = timed(|| match by_value {
+                    true => self.map.remove_if(&key, |_| true),
+                    false => self.map.remove(&key),
+                });
+                match value {
+                    Some(value) => self.remove(subject, value, call),
+                    None => self.record.keep(subject, Act::Look, (false, call)),
+                }
             }
             750..800 => {
                 let answer = timed(|| self.map.expire(&key));
@@ -170,38 +176,49 @@ impl Writer {
                 self.record.keep(all, Act::Expire, (count > 0, call));
             }
             995..998 => self.retain(random),
-            _ => self
-                .map
-                .for_each(|key, value, _| assert!(*key < u32::MAX && *value > 0)),
+            _ => {
+                let mut shown = Vec::new();
+                let show = |key: &u32, value: &u64, _| shown.push((*key, *value));
+                let ((), call) = timed(|| self.map.for_each(show));
+                for (key, value) in shown {
+                    self.keep(shared.subject(key), value, Act::Look, (true, call));
+                }
+            }
         }
     }
 
-    fn reset(&mut self, subject: Subject, due: Due) {
-        let (map, key) = (&self.map, &subject.key);
-        let answer = timed(|| match due {
-            Due::After(delay) if delay.as_nanos() % 2 == 0 => map.reset(key, delay),
-            Due::After(delay) => map.touch(key, delay, |_| ()).is_some(),
-            Due::At(instant) => map.reset_at(key, instant),
+    /// A limit that a reset ignores, now and then.
+    fn reset(&mut self, random: &mut fastrand::Rng, subject: Subject, due: Due) {
+        let (expiry, _) = self.expiry(random, due);
+        let (map, key, touches) = (&self.map, &subject.key, random.bool());
+        let answer = timed(|| match touches {
+            true => map.touch(key, expiry, |_| ()).is_some(),
+            false => map.reset(key, expiry),
         });
         self.record.keep(subject, Act::Set(due), answer);
         self.shared.push(due);
+    }
+
+    /// With a limit now and then, which is returned too.
+    fn expiry(&self, random: &mut fastrand::Rng, due: Due) -> (Expiry, Option<Duration>) {
+        let expiry = match due {
+            Due::After(delay) => Expiry::from(delay),
+            Due::At(instant) => Expiry::from(instant),
+        };
+        let limit = (random.u8(..8) == 0).then(|| self.shared.lengths.draw(random));
+        let limited = limit.map_or(expiry, |limit| expiry.at_most(limit));
+        (limited, limit)
     }
 
     fn insert(&mut self, random: &mut fastrand::Rng, subject: Subject, due: Due) {
         let shared = self.shared.clone();
         let value = shared.program.new_life();
         let (key, if_absent) = (subject.key, random.u8(..4) == 0);
-        let life = (random.u8(..8) == 0).then(|| shared.lengths.draw(random));
+        let (expiry, limit) = self.expiry(random, due);
         let map = &self.map;
-        let (inserted, call) = timed(|| match (due, life) {
-            (Due::After(delay), Some(life)) => map
-                .insert_with_ttl(key, value, delay, life)
-                .map_err(Into::into),
-            (Due::After(delay), None) if if_absent => {
-                map.insert_if_absent(key, value, delay).map(|()| None)
-            }
-            (Due::After(delay), None) => map.insert(key, value, delay).map_err(Into::into),
-            (Due::At(instant), _) => map.insert_at(key, value, instant).map_err(Into::into),
+        let (inserted, call) = timed(|| match if_absent {
+            true => map.insert_if_absent(key, value, expiry).map(|()| None),
+            false => map.insert(key, value, expiry).map_err(Into::into),
         });
         shared.push(due);
         match inserted {
@@ -209,34 +226,76 @@ impl Writer {
                 self.record.keep(subject, Act::Find, (true, call));
             }
             Ok(replaced) => {
-                let (may_end, life) = match due {
-                    Due::After(_) => (!if_absent || life.is_some(), life),
-                    Due::At(_) => (true, None),
-                };
-                self.keep(subject, value, Act::Begin(due), (may_end, call));
-                if let Some(life) = life {
-                    self.keep(subject, value, Act::Cap(life), (true, call));
-                }
+                self.begin(subject, value, (due, limit), (!if_absent, call));
                 self.take_out(subject, replaced, call);
             }
             Err(_) => {}
         }
     }
 
+    /// Uses the value that is pending under the key, and otherwise a new one.
+    fn use_or_insert(&mut self, random: &mut fastrand::Rng, subject: Subject, due: Due) {
+        let shared = self.shared.clone();
+        let value = shared.program.new_life();
+        let (expiry, limit) = self.expiry(random, due);
+        let map = &self.map;
+        let (used, call) = timed(|| {
+            let use_it = |value: &mut u64| *value;
+            map.touch_or_insert_with(subject.key, expiry, || value, use_it)
+        });
+        shared.push(due);
+        match used {
+            Ok((other, _)) if other != value => {
+                self.keep(subject, other, Act::Set(due), (true, call));
+            }
+            Ok((_, replaced)) => {
+                self.begin(subject, value, (due, limit), (replaced.is_some(), call));
+                if let Some(replaced) = replaced {
+                    self.keep(subject, replaced, Act::Look, (false, call));
+                }
+                self.take_out(subject, replaced, call);
+            }
+            Err(_) => self.record.keep(subject, Act::Look, (false, call)),
+        }
+    }
+
+    /// A value was inserted with a due and perhaps a limit. The answer says whether it may have
+    /// replaced another one.
+    fn begin(
+        &mut self,
+        subject: Subject,
+        value: u64,
+        (due, limit): (Due, Option<Duration>),
+        answer: (bool, Call),
+    ) {
+        self.keep(subject, value, Act::Begin(due), answer);
+        if let Some(limit) = limit {
+            self.keep(subject, value, Act::Cap(limit), (true, answer.1));
+        }
+    }
+
     fn retain(&mut self, random: &mut fastrand::Rng) {
-        let (shared, mut dropped) = (self.shared.clone(), Vec::new());
+        let (shared, mut shown) = (self.shared.clone(), Vec::new());
         let ((), call) = timed(|| {
             self.map.retain(|key, value| {
                 let stays = random.u8(..4) > 0;
-                if !stays {
-                    dropped.push((shared.subject(*key), *value));
-                }
+                shown.push((shared.subject(*key), *value, stays));
                 stays
             });
         });
-        for (subject, value) in dropped {
-            self.take_out(subject, Some(value), call);
+        for (subject, value, stays) in shown {
+            if stays {
+                self.keep(subject, value, Act::Look, (true, call));
+            } else {
+                self.remove(subject, value, call);
+            }
         }
+    }
+
+    /// A call has removed a value, which must have been pending.
+    fn remove(&mut self, subject: Subject, value: u64, call: Call) {
+        self.keep(subject, value, Act::Look, (true, call));
+        self.take_out(subject, Some(value), call);
     }
 
     fn take_out(&mut self, subject: Subject, value: Option<u64>, call: Call) {

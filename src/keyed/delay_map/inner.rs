@@ -25,8 +25,8 @@
 //!
 //! - *A change comes as the stream begins to wait.* C1 and C2 are the two steps of a change, and S3
 //!   has those of a check. `clock::next_check` proves that one of the two sees the other.
-//! - *A change finds that another one has written an earlier tick.* Its C3 wakes the stream for
-//!   both.
+//! - *A change finds that another one has written an earlier tick.* The earlier change wakes the
+//!   stream for both.
 //! - *The timer is taken away as the stream sets it.* The call finds that the stream does not check
 //!   by itself, and wakes it.
 //! - *The map is closed, or loses its last handle, as the stream begins to wait.* The call sets the
@@ -34,12 +34,14 @@
 //!   The waker's lock orders the two, so the stream sees the state or is woken.
 
 use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use super::earliest::{Earliest, First};
+use super::expiry::Expiry;
 use super::part::{DelayPart, Item, Setting};
 use super::stream_waker::StreamWaker;
 use crate::clock::Clock;
@@ -95,6 +97,21 @@ pub(super) struct Place<'a, K, V> {
     pub(super) part: LockedPart<'a, K, V>,
     pub(super) hash: u32,
     pub(super) found: Option<u32>,
+}
+
+impl<K, V> Place<'_, K, V> {
+    /// Runs a closure between `admit` and the insert. If it panics, unlocks the part and returns
+    /// the permit before the panic goes on, so that the caller's values are dropped under no lock.
+    pub(super) fn call<R>(mut self, closure: impl FnOnce() -> R) -> (R, Self) {
+        match catch_unwind(AssertUnwindSafe(closure)) {
+            Ok(result) => (result, self),
+            Err(panic) => {
+                self.part.release(usize::from(self.found.is_none()));
+                drop(self);
+                resume_unwind(panic)
+            }
+        }
+    }
 }
 
 /// The most steps of one search. Then other tasks run.
@@ -217,20 +234,23 @@ impl<K, V> Inner<K, V> {
         Err(error(inserted))
     }
 
-    /// Stores a value in place of the one found under its key, which it returns. Unlocks the part.
-    pub(super) fn place(
+    /// Inserts a value by a look at `now`, in place of the one found under its key, which it
+    /// returns. Call this after `admit`. Unlocks the part.
+    pub(super) fn insert(
         &self,
         place: Place<'_, K, V>,
         key: K,
         value: V,
-        setting: Setting,
-        end: Moment,
+        expiry: Expiry,
+        now: Moment,
     ) -> Option<V> {
         let Place {
             mut part,
             hash,
             found,
         } = place;
+        let end = expiry.end_of_life(now);
+        let setting = self.setting(now, expiry.due(self.clock(), now).min(end));
         part.inserted += 1;
         let Some(index) = found else {
             part.insert(key, hash, value, setting, end);

@@ -73,6 +73,17 @@ impl<K, V> Expirations<K, V> {
     }
 
     /// Waits for the next value. `None` once the stream has ended. It is cancel safe.
+    ///
+    /// ```
+    /// # use tickwheel::{DelayMap, Duration, Timer};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let (jobs, mut due) = DelayMap::new(&Timer::current());
+    /// jobs.insert("mail", 1, Duration::from_secs(1))?;
+    /// drop(jobs); // what is pending still comes out
+    /// assert_eq!(due.recv().await.map(|job| job.value), Some(1));
+    /// assert_eq!(due.recv().await, None);
+    /// # Ok::<(), tickwheel::error::InsertError<(&str, i32)>>(()) }).unwrap();
+    /// ```
     pub async fn recv(&mut self) -> Option<Expired<K, V>> {
         poll_fn(|cx| Pin::new(&mut *self).poll_next(cx)).await
     }
@@ -84,6 +95,21 @@ impl<K, V> Expirations<K, V> {
     ///
     /// [`TryRecvError::Empty`] if none is due, [`TryRecvError::Disconnected`] once the stream has
     /// ended.
+    ///
+    /// # Example
+    ///
+    /// ```
+    /// # use tickwheel::{DelayMap, Duration, Timer, error::TryRecvError};
+    /// # tokio_test::block_on(async {
+    /// let (jobs, mut due) = DelayMap::new(&Timer::current());
+    /// jobs.insert("mail", 1, Duration::from_secs(60))?;
+    /// assert_eq!(due.try_recv(), Err(TryRecvError::Empty));
+    /// jobs.expire("mail");
+    /// assert_eq!(due.try_recv().map(|job| job.value), Ok(1));
+    /// drop(jobs);
+    /// assert_eq!(due.try_recv(), Err(TryRecvError::Disconnected));
+    /// # Ok::<(), tickwheel::error::InsertError<(&str, i32)>>(()) }).unwrap();
+    /// ```
     pub fn try_recv(&mut self) -> Result<Expired<K, V>, TryRecvError> {
         self.inner.begin_search(&mut self.search);
         while !self.ended && !self.inner.timer.has_ended() {
@@ -105,6 +131,20 @@ impl<K, V> Expirations<K, V> {
     /// Waits for the next value, and pushes it and all other due values onto `buffer`, at most
     /// `limit`. Returns their number: zero once the stream has ended, or for a limit of zero. Only
     /// the limit bounds one poll. It is cancel safe.
+    ///
+    /// ```
+    /// # use tickwheel::{DelayMap, Duration, Timer};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let (jobs, mut due) = DelayMap::new(&Timer::current());
+    /// for number in 0..5 {
+    ///     jobs.insert(number, "mail", Duration::from_secs(1))?;
+    /// }
+    /// let mut batch = Vec::new();
+    /// assert_eq!(due.recv_many(&mut batch, 3).await, 3);
+    /// assert_eq!(due.recv_many(&mut batch, 3).await, 2);
+    /// assert_eq!(batch.len(), 5);
+    /// # Ok::<(), tickwheel::error::InsertError<(i32, &str)>>(()) }).unwrap();
+    /// ```
     pub async fn recv_many(&mut self, buffer: &mut Vec<Expired<K, V>>, limit: usize) -> usize {
         if limit == 0 {
             return 0;

@@ -7,10 +7,10 @@ use std::task::Poll;
 use fastrand::Rng;
 use futures::{FutureExt, StreamExt};
 use tickwheel::error::{InsertError, InsertIfAbsentError, TryRecvError};
-use tickwheel::{DelayMap, Duration, Expirations, Expired, WeakDelayMap};
+use tickwheel::{DelayMap, Duration, Expirations, Expired, Expiry, WeakDelayMap};
 
 use super::clock::{At, Clock, FAR, MS, Ticks, after, line_from};
-use super::program::{Count, Offset, Op, ValueKey, duration};
+use super::program::{Count, Limit, Offset, Op, ValueKey, duration};
 use super::sleepers::{Armed, Now, On};
 use super::waiter::{Expected, Waiter};
 use crate::same;
@@ -23,6 +23,16 @@ const CHANGE: u64 = 1 << 32;
 fn change(value: &mut u64) -> u64 {
     *value += CHANGE;
     *value
+}
+
+fn within(expiry: impl Into<Expiry>, limit: Limit) -> Expiry {
+    let expiry = expiry.into();
+    limit.map_or(expiry, |limit| expiry.at_most(duration(limit)))
+}
+
+/// When a value is over that is inserted now.
+fn end_of(limit: Limit, now: Now) -> At {
+    limit.map_or(FAR, |limit| after(now.at, duration(limit)))
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -160,40 +170,43 @@ impl Delayed {
                 let put = |value| map.insert(key, value, delay).map_err(Into::into);
                 self.put(key, put, (after(now.at, delay), FAR), false, now)
             }
-            Op::PutAt(key, from_now) => {
+            Op::PutAt(key, from_now, limit) => {
                 let (deadline, instant) = self.clock.from(now.at, from_now);
-                let put = |value| map.insert_at(key, value, instant).map_err(Into::into);
-                self.put(key, put, (deadline, FAR), false, now)
+                let expiry = within(instant, limit);
+                let put = |value| map.insert(key, value, expiry).map_err(Into::into);
+                self.put(key, put, (deadline, end_of(limit, now)), false, now)
             }
-            Op::PutIfAbsent(key, micros) => {
-                let delay = duration(micros);
-                let put = |value| map.insert_if_absent(key, value, delay).map(|()| None);
-                self.put(key, put, (after(now.at, delay), FAR), true, now)
+            Op::PutIfAbsent(key, micros, limit) => {
+                let expiry = within(duration(micros), limit);
+                let put = |value| map.insert_if_absent(key, value, expiry).map(|()| None);
+                let ends = (after(now.at, duration(micros)), end_of(limit, now));
+                self.put(key, put, ends, true, now)
             }
-            Op::PutWithTtl(key, micros, life) => {
-                let [delay, ttl] = [micros, life].map(duration);
-                let put = |value| {
-                    let told = map.insert_with_ttl(key, value, delay, ttl);
-                    told.map_err(Into::into)
-                };
-                let ends = (after(now.at, delay), after(now.at, ttl));
+            Op::PutWithin(key, micros, limit) => {
+                let expiry = within(duration(micros), limit);
+                let put = |value| map.insert(key, value, expiry).map_err(Into::into);
+                let ends = (after(now.at, duration(micros)), end_of(limit, now));
                 self.put(key, put, ends, false, now)
             }
-            Op::Delay(key, micros) => {
-                let told = map.reset(&key, duration(micros));
+            Op::Delay(key, micros, limit) => {
+                let told = map.reset(&key, within(duration(micros), limit));
                 self.delayed(key, told, after(now.at, duration(micros)), now)
             }
             Op::DelayUntil(key, from_now) => {
                 let (deadline, instant) = self.clock.from(now.at, from_now);
-                self.delayed(key, map.reset_at(&key, instant), deadline, now)
+                self.delayed(key, map.reset(&key, instant), deadline, now)
             }
-            Op::Touch(key, micros) => {
-                let told = map.touch(&key, duration(micros), |value| *value);
+            Op::Touch(key, micros, limit) => {
+                let told = map.touch(&key, within(duration(micros), limit), |value| *value);
                 let item = self.pending(key, now);
                 same("touch", told, item.map(|item| item.value))?;
                 self.delayed(key, told.is_some(), after(now.at, duration(micros)), now)
             }
-            Op::TouchOrPut(key, micros) => self.touch_or_put(map, key, duration(micros), now),
+            Op::TouchOrPut(key, micros, limit) => {
+                let expiry = within(duration(micros), limit);
+                let ends = (after(now.at, duration(micros)), end_of(limit, now));
+                self.touch_or_put(map, key, expiry, ends, now)
+            }
             Op::Update(key) => {
                 let told = map.update(&key, change);
                 let expected = self.pending(key, now).map(|item| item.value + CHANGE);
@@ -209,28 +222,24 @@ impl Delayed {
                 let was_pending = keys.into_iter().filter(|&key| self.make_due(key, now));
                 same("expire_all", told, was_pending.count())
             }
-            Op::Take(key) => {
-                let told = match self.next_value % 2 {
-                    0 => map.remove(&key),
-                    _ if map.remove_if(&key, |_| false).is_some() => None,
-                    _ => map.remove_if(&key, |_| true),
-                };
-                same("remove", told, self.remove(key).map(|item| item.value))
-            }
+            Op::Take(key) => self.take(map, key, now),
             Op::Retain(rest) => {
                 let stays = |key: &ValueKey| *key % 3 != ValueKey::from(rest);
-                let mut seen = 0;
+                let mut seen = HashMap::new();
                 map.retain(|key, value| {
-                    seen += 1;
+                    let before = seen.insert(*key, *value);
+                    assert_eq!(before, None, "{key} was shown twice");
                     change(value);
                     stays(key)
                 });
-                same("the keys of retain", seen, self.items.len())?;
-                self.items.retain(|key, item| {
-                    change(&mut item.value);
-                    stays(key)
-                });
-                self.places.retain(|(_, key)| stays(key));
+                same("the values of retain", seen, self.all_pending(now))?;
+                // What is over stays, and is as it was.
+                let is_pending = |item: &Item| item.deadline > now.at;
+                let items = &mut self.items;
+                items.retain(|key, item| stays(key) || !is_pending(item));
+                self.places.retain(|(_, key)| items.contains_key(key));
+                let pending = items.values_mut().filter(|item| is_pending(item));
+                pending.for_each(|item| _ = change(&mut item.value));
                 Ok(())
             }
             Op::DrainValues => self.drained(map.drain(), now),
@@ -267,6 +276,35 @@ impl Delayed {
     fn pending(&self, key: ValueKey, now: Now) -> Option<Item> {
         let item = self.items.get(&key).copied();
         item.filter(|item| item.deadline > now.at)
+    }
+
+    /// The values of all keys that are pending.
+    fn all_pending(&self, now: Now) -> HashMap<ValueKey, u64> {
+        let items = self.items.iter();
+        let pending = items.filter(|(_, item)| item.deadline > now.at);
+        pending.map(|(&key, item)| (key, item.value)).collect()
+    }
+
+    /// Removes the value of a key, if it is pending.
+    fn take(&mut self, map: &Map, key: ValueKey, now: Now) -> Result<(), String> {
+        let expected = self.pending(key, now).map(|item| item.value);
+        let told = if self.next_value % 2 == 0 {
+            map.remove(&key)
+        } else {
+            let mut shown = None;
+            let kept = map.remove_if(&key, |value| {
+                shown = Some(*value);
+                false
+            });
+            same("remove_if of another one", kept, None)?;
+            same("what remove_if shows", shown, expected)?;
+            map.remove_if(&key, |_| true)
+        };
+        same("remove", told, expected)?;
+        if expected.is_some() {
+            self.remove(key);
+        }
+        Ok(())
     }
 
     fn remove(&mut self, key: ValueKey) -> Option<Item> {
@@ -313,20 +351,20 @@ impl Delayed {
         same("a reset", told, item.is_some())
     }
 
-    /// Changes a value that is pending, and else puts one in.
+    /// Changes a value that is pending, and else puts one in, with a deadline and an end.
     fn touch_or_put(
         &mut self,
         map: &Map,
         key: ValueKey,
-        delay: Duration,
+        expiry: Expiry,
+        ends: (At, At),
         now: Now,
     ) -> Result<(), String> {
         self.next_value += 1;
-        let told = map.touch_or_insert_with(key, delay, || self.next_value, change);
-        let deadline = after(now.at, delay);
+        let told = map.touch_or_insert_with(key, expiry, || self.next_value, change);
         let expected = match self.pending(key, now) {
             Some(Item { value, end, .. }) => {
-                self.set(key, value + CHANGE, (deadline, end), now);
+                self.set(key, value + CHANGE, (ends.0, end), now);
                 Ok((value + CHANGE, None))
             }
             None if self.is_closed => Err(InsertError::Closed(key)),
@@ -334,7 +372,7 @@ impl Delayed {
             None => {
                 let value = self.next_value + CHANGE;
                 self.inserted += 1;
-                Ok((value, self.set(key, value, (deadline, FAR), now)))
+                Ok((value, self.set(key, value, ends, now)))
             }
         };
         same("touch_or_insert_with", told, expected)
@@ -547,7 +585,7 @@ impl Delayed {
         same("deadline", told, item.map(|item| item.deadline))
     }
 
-    pub(crate) fn ask_keys(&self) -> Result<(), String> {
+    pub(crate) fn ask_keys(&self, now: Now) -> Result<(), String> {
         let Some(map) = self.handles.last() else {
             return Ok(());
         };
@@ -557,10 +595,11 @@ impl Delayed {
             seen += 1;
             shown.insert(*key, (*value, self.clock.at(deadline).min(FAR)));
         });
-        let items = self.items.iter();
-        let expected = items.map(|(&key, item)| (key, (item.value, item.deadline)));
-        same("for_each", shown, expected.collect())?;
-        same("the keys of for_each", seen, self.items.len())
+        same("the keys of for_each", seen, shown.len())?;
+        let deadline = |key| self.items[&key].deadline;
+        let pending = self.all_pending(now).into_iter();
+        let expected = pending.map(|(key, value)| (key, (value, deadline(key))));
+        same("for_each", shown, expected.collect())
     }
 
     /// When the runtime is gone, the stream was woken and ends, and nothing can be put in.
@@ -590,7 +629,7 @@ impl Delayed {
             let expected = Err(InsertError::Closed((ValueKey::MAX, 7)));
             same("an insert after the end", told, expected)?;
         }
-        self.act(&Op::Delay(1, 0), now)?;
+        self.act(&Op::Delay(1, 0, None), now)?;
         self.act(&Op::ExpireValues, now)?;
         // What was pending can still be taken out.
         self.act(&Op::DrainValues, now)?;
@@ -623,12 +662,12 @@ fn churned(random: &mut Rng, keys: Count) -> Op {
     let past = -1_000 * random.u64(..40) as Offset;
     match random.u8(..40) {
         0..14 => Op::Put(key, delay),
-        14 => Op::PutAt(key, past),
-        15 => Op::PutWithTtl(key, delay, 5 * delay / 4),
-        16..24 => Op::Delay(key, delay),
+        14 => Op::PutAt(key, past, None),
+        15 => Op::PutWithin(key, delay, Some(5 * delay / 4)),
+        16..24 => Op::Delay(key, delay, None),
         24..26 => Op::DelayUntil(key, past),
-        26 if random.bool() => Op::TouchOrPut(key, delay),
-        26 => Op::Touch(key, delay),
+        26 if random.bool() => Op::TouchOrPut(key, delay, Some(5 * delay / 4)),
+        26 => Op::Touch(key, delay, None),
         27..29 => Op::ExpireValue(key),
         29..33 => Op::Take(key),
         33 => Op::Update(key),

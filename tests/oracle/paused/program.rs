@@ -22,6 +22,9 @@ pub(crate) type ValueKey = u16;
 pub(crate) type Count = u16;
 pub(crate) type Seed = u64;
 
+/// The longest life of a value, from its insert on.
+pub(crate) type Limit = Option<Micros>;
+
 pub(crate) const FOREVER: Micros = u64::MAX;
 
 pub(crate) fn duration(micros: Micros) -> Duration {
@@ -84,19 +87,19 @@ pub(crate) enum Op {
 
     // Delayed values.
     Put(ValueKey, Micros),
-    PutAt(ValueKey, Offset),
-    PutIfAbsent(ValueKey, Micros),
-    /// Its delay and its life.
-    PutWithTtl(ValueKey, Micros, Micros),
+    PutAt(ValueKey, Offset, Limit),
+    PutIfAbsent(ValueKey, Micros, Limit),
+    PutWithin(ValueKey, Micros, Limit),
     Update(ValueKey),
     /// As `InsertMany`.
     PutMany(u16, Count, Micros, Micros, Seed),
     /// Among so many keys, so many random calls by key, one after the other.
     Churn(Count, Count, Seed),
-    Delay(ValueKey, Micros),
+    /// A limit is ignored, and so is that of a touch.
+    Delay(ValueKey, Micros, Limit),
     DelayUntil(ValueKey, Offset),
-    Touch(ValueKey, Micros),
-    TouchOrPut(ValueKey, Micros),
+    Touch(ValueKey, Micros, Limit),
+    TouchOrPut(ValueKey, Micros, Limit),
     ExpireValue(ValueKey),
     Take(ValueKey),
     /// The keys with that rest, of three.
@@ -284,6 +287,11 @@ impl Maker {
         }
     }
 
+    fn limit(&mut self) -> Limit {
+        let has_limit = self.random.u8(..3) == 0;
+        has_limit.then(|| self.micros())
+    }
+
     fn offset(&mut self) -> i64 {
         let micros = match self.micros() {
             FOREVER => 0,
@@ -438,10 +446,10 @@ impl Maker {
         let key = self.random.u16(..self.keys);
         match self.random.u8(..100) {
             0..16 => Op::Put(key, self.micros()),
-            16..20 => Op::TouchOrPut(key, self.micros()),
-            20..24 => Op::PutAt(key, self.offset()),
-            24..27 => Op::PutIfAbsent(key, self.micros()),
-            27..30 => Op::PutWithTtl(key, self.micros(), self.micros()),
+            16..20 => Op::TouchOrPut(key, self.micros(), self.limit()),
+            20..24 => Op::PutAt(key, self.offset(), self.limit()),
+            24..27 => Op::PutIfAbsent(key, self.micros(), self.limit()),
+            27..30 => Op::PutWithin(key, self.micros(), Some(self.micros())),
             30 if self.random.bool() => Op::Churn(
                 self.random.choice([50, 300, 5_000]).unwrap(),
                 self.random.choice([100, 1_000, 4_000]).unwrap(),
@@ -454,9 +462,9 @@ impl Maker {
                 self.micros().min(10_000_000),
                 self.random.u64(..),
             ),
-            31..41 => Op::Delay(key, self.micros()),
+            31..41 => Op::Delay(key, self.micros(), self.limit()),
             41..46 => Op::DelayUntil(key, self.offset()),
-            46 | 47 => Op::Touch(key, self.micros()),
+            46 | 47 => Op::Touch(key, self.micros(), self.limit()),
             48 => Op::Update(key),
             49..53 => Op::ExpireValue(key),
             53..60 => Op::Take(key),

@@ -536,7 +536,7 @@ impl World {
                 };
                 timed.is_shown_by(&[shown, handle], now)?;
             }
-            self.delayed.ask_keys()?;
+            self.delayed.ask_keys(now)?;
         }
         let key = (self.number % 30) as u32;
         let is_in = self.keyed(key).is_some();

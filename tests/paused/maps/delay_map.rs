@@ -217,7 +217,7 @@ async fn a_close_wakes_the_stream_under_no_lock() {
     assert_nothing_armed();
 }
 
-/// The waker of the stream is woken after the first of the values was made due. It removes most of
+/// The waker of the stream is woken after the values of one part were made due. It removes most of
 /// the others, and those that are left move together.
 #[tokio::test(start_paused = true)]
 async fn expire_all_misses_no_value_that_moves_meanwhile() {
@@ -225,17 +225,18 @@ async fn expire_all_misses_no_value_that_moves_meanwhile() {
     for key in 0..80_000 {
         map.insert(key, (), HOUR).unwrap();
     }
-    let used = map.clone();
+    let (used, (tells, told)) = (map.clone(), mpsc::channel());
     let removes = move || {
-        for key in (0..80_000).filter(|key| key % 16 > 0) {
-            used.remove(&key);
-        }
+        let keys = (0..80_000).filter(|key| key % 16 > 0);
+        let removed = keys.filter(|key| used.remove(key).is_some());
+        tells.send(removed.count()).unwrap();
     };
     wait(&mut expired, &waker_fn(removes));
     map.expire_all();
-    assert_eq!(map.len(), 5_000);
+    let left = 80_000 - told.recv().unwrap();
+    assert!(left < 40_000 && map.len() == left, "{left}");
     let came = std::iter::from_fn(|| expired.try_recv().ok());
-    assert_eq!(came.count(), 5_000);
+    assert_eq!(came.count(), left);
 }
 
 /// A hasher whose clone may panic.

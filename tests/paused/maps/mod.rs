@@ -4,6 +4,8 @@
 
 mod closures;
 mod delay_map;
+mod expiry;
+mod over;
 
 use std::cell::Cell;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
@@ -124,12 +126,13 @@ async fn any_hasher_finds_a_value_by_a_borrowed_key() {
         assert!((0..500).all(|key: u32| map.insert(key.to_string(), key, HOUR) == Ok(None)));
         assert!(map.contains_key("7") && !map.contains_key("500") && map.reset("7", MS));
         let due = Instant::now() + 2 * MS;
-        assert!(map.reset_at("7", due) && map.deadline("7") == Some(due));
+        assert!(map.reset("7", due) && map.deadline("7") == Some(due));
         assert_eq!(map.update("7", |value| *value), Some(7));
         assert_eq!(map.touch("7", MS, |value| *value), Some(7));
-        assert!(map.expire("7") && map.remove_if("7", |_| false).is_none());
+        assert_eq!(map.remove_if("7", |_| false), None);
         assert_eq!(map.remove("7"), Some(7));
+        assert!(map.expire("8") && map.remove("8").is_none());
         let remove = |key: u32| map.remove(key.to_string().as_str());
-        assert!((0..500).all(|key| remove(key) == (key != 7).then_some(key)));
+        assert!((0..500).all(|key| remove(key) == (key != 7 && key != 8).then_some(key)));
     }
 }
