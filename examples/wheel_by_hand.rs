@@ -22,7 +22,8 @@ fn main() {
     clap::Command::new("wheel_by_hand")
         .about("Simulates a shop's day on a wheel without async")
         .get_matches(); // for --help
-    let mut day = Wheel::new().starting_at(7 * HOUR); // its first tick
+    let mut day = Wheel::new();
+    assert!(day.pop_due(7 * HOUR).is_none()); // its first tick: an empty wheel jumps to any
     day.insert(8 * HOUR, Event::Opens);
     let closing: Key = day.insert(18 * HOUR, Event::Closes);
     assert!(day.reset(closing, 12 * HOUR)); // a half holiday: `reset` moves it, `remove` takes it

@@ -39,7 +39,7 @@ impl<T> Wheel<T> {
     }
 }
 
-/// One line, without the timers; see [`iter`](Wheel::iter).
+/// One line, without the timers.
 ///
 /// ```
 /// # use tickwheel::wheel::Wheel;

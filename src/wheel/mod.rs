@@ -86,12 +86,12 @@ pub(crate) use turn::Found;
 /// |---|---|
 /// | [`insert`](Wheel::insert) | O(1) |
 /// | [`remove`](Wheel::remove), [`reset`](Wheel::reset) | O(1) |
-/// | [`advance`](Wheel::advance) | the timers that fire or cascade and the slots that hold them; not the ticks passed. By one tick, at most 1,024 timers of each level cascade ahead, or a 32nd of those due in the next 64 ticks if that is more |
+/// | [`advance`](Wheel::advance) | the timers that fire or cascade and the slots that hold them; not the ticks passed. Advancing by one tick cascades at most 1,024 timers of each level ahead of their time, or a 32nd of those due in the next 64 ticks if that is more |
 /// | [`pop_due`](Wheel::pop_due) | as [`advance`](Wheel::advance), for the timers that come before it |
 /// | [`next_turn`](Wheel::next_turn) | O(1) |
 /// | [`first`](Wheel::first) | O(1) if it is near, else the timers of its slot: very many if that is far away |
-/// | [`get`](Wheel::get), [`get_mut`](Wheel::get_mut), [`due`](Wheel::due), [`turn_for`](Wheel::turn_for) | O(1) |
-/// | [`iter`](Wheel::iter), [`clear`](Wheel::clear) | every place of the storage, used or not |
+/// | [`get`](Wheel::get), [`due`](Wheel::due), [`turn_for`](Wheel::turn_for) | O(1) |
+/// | [`clear`](Wheel::clear) | every place of the storage, used or not |
 ///
 /// Timers inserted after their due wait in an ordered map, at O(log n) of their number.
 ///
@@ -116,18 +116,69 @@ pub struct Wheel<T> {
 }
 
 impl<T> Wheel<T> {
-    /// Arms a timer for tick `due`. A due that has passed fires at the next
-    /// [`advance`](Wheel::advance).
+    /// Makes an empty wheel at tick 0.
+    ///
+    /// It allocates nothing. An owner that does not count from 0 advances the empty wheel to its
+    /// first tick, which takes one step however far that is.
+    ///
+    /// ```
+    /// # use tickwheel::wheel::Wheel;
+    /// let mut wheel = Wheel::new();
+    /// assert_eq!(wheel.pop_due(1_735_689_600), None); // seconds since 1970, for example
+    /// assert_eq!(wheel.now(), 1_735_689_600);
+    ///
+    /// wheel.insert(1_735_689_620, "request");
+    /// assert_eq!(wheel.next_turn(), Some(1_735_689_620));
+    /// ```
+    pub fn new() -> Self {
+        Wheel {
+            nodes: Segments::new(),
+            rotations: Vec::new(),
+            elapsed: 0,
+            now: 0,
+            overdue: BTreeMap::new(),
+            crowded: u64::MAX,
+            early: Early::default(),
+            next_sequence: NonZeroU64::MIN,
+        }
+    }
+
+    /// Arms a timer for tick `due`, and returns its key.
+    ///
+    /// A timer whose due has passed fires at the next [`advance`](Wheel::advance). Timers of the
+    /// same due fire in the order in which they were inserted.
     ///
     /// # Panics
     ///
     /// If the wheel would hold about four billion timers, which need some 200 GB of memory.
+    ///
+    /// ```
+    /// # use tickwheel::wheel::Wheel;
+    /// let mut wheel = Wheel::new();
+    /// wheel.insert(20, "request");
+    /// wheel.insert(u64::MAX, "there is no largest delay");
+    /// assert_eq!(wheel.advance(1_000).next(), Some((20, "request")));
+    ///
+    /// wheel.insert(7, "due long ago");
+    /// assert_eq!(wheel.advance(1_000).next(), Some((7, "due long ago")));
+    /// ```
     #[inline]
     pub fn insert(&mut self, due: u64, value: T) -> Key {
         self.arm(due, || value).0
     }
 
     /// Disarms a timer and returns its value, or `None` if it has fired or was removed.
+    ///
+    /// ```
+    /// # use tickwheel::wheel::Wheel;
+    /// let mut wheel = Wheel::new();
+    /// let [answered, late] = [wheel.insert(20, "answered"), wheel.insert(20, "late")];
+    /// assert_eq!(wheel.remove(answered), Some("answered"));
+    /// assert_eq!(wheel.remove(answered), None);
+    ///
+    /// assert_eq!(wheel.advance(20).next(), Some((20, "late")));
+    /// assert_eq!(wheel.remove(late), None, "it has fired");
+    /// ```
     #[inline]
     pub fn remove(&mut self, key: Key) -> Option<T> {
         let is_it = |node: &mut Node<T>| key.is_of(node).then_some(());
@@ -135,9 +186,23 @@ impl<T> Wheel<T> {
         Some(value)
     }
 
-    /// Moves a timer to another due, earlier or later. `false` if it has fired or was removed.
+    /// Moves a timer to another due, earlier or later. Returns `false` if it has fired or was
+    /// removed.
     ///
-    /// Among timers of the same due it now comes last, as if just inserted.
+    /// The key stays the same. Among timers of the same due, the timer now comes last, as if it had
+    /// just been inserted.
+    ///
+    /// ```
+    /// # use tickwheel::wheel::Wheel;
+    /// let mut wheel = Wheel::new();
+    /// let keepalive = wheel.insert(300, "keepalive");
+    /// wheel.insert(400, "inserted before the heartbeat");
+    /// assert!(wheel.reset(keepalive, 400), "a heartbeat in time");
+    ///
+    /// let fired: Vec<_> = wheel.advance(400).map(|(_due, name)| name).collect();
+    /// assert_eq!(fired, ["inserted before the heartbeat", "keepalive"]);
+    /// assert!(!wheel.reset(keepalive, 700), "too late");
+    /// ```
     pub fn reset(&mut self, key: Key, due: u64) -> bool {
         if self.get(key).is_none() {
             return false;
@@ -188,33 +253,32 @@ impl<T> Wheel<T> {
         Some((Key::new(index, sequence), due, self.remove_at(index)))
     }
 
-    /// The timer that fires first, due or not. `None` if the wheel is empty.
-    ///
-    /// ```
-    /// # use tickwheel::wheel::Wheel;
-    /// let mut wheel = Wheel::new();
-    /// wheel.insert(5_000, "late");
-    /// let early = wheel.insert(4_500, "early");
-    /// wheel.insert(4_500, "early, but armed later");
-    /// assert_eq!(wheel.first(), Some(early));
-    /// ```
-    pub fn first(&self) -> Option<Key> {
-        let (_, index) = self.earliest(usize::MAX)?;
-        Some(Key::new(index, self.nodes[index].sequence))
-    }
-
-    /// The tick of the next turn with work to do. No timer is due earlier. `None` if empty.
+    /// Returns the tick of the next turn with work to do, or `None` if the wheel is empty. No timer
+    /// is due earlier.
     ///
     /// This is the earliest due, with two exceptions. If the earliest due lies in a coarse slot of
     /// more than a few timers, it is the start of that slot. While a crowded coarse slot is emptied
     /// a few timers at each tick, it is the next tick. So no [`advance`](Wheel::advance) by a tick
     /// takes long, however many timers there are.
+    ///
+    /// ```
+    /// # use tickwheel::wheel::Wheel;
+    /// let mut wheel = Wheel::new();
+    /// wheel.extend([(5_000, "keepalive"), (20, "request"), (9_000, "session")]);
+    ///
+    /// // A simulation jumps from one turn to the next. The ticks between them cost nothing.
+    /// let mut events = Vec::new();
+    /// while let Some(tick) = wheel.next_turn() {
+    ///     events.extend(wheel.advance(tick));
+    /// }
+    /// assert_eq!(events, [(20, "request"), (5_000, "keepalive"), (9_000, "session")]);
+    /// ```
     pub fn next_turn(&self) -> Option<u64> {
         self.next_due().map(|due| self.early_before(due))
     }
 
-    /// The tick of the next turn for a timer that was just armed at `due`: that tick, or an earlier
-    /// one if an insert has made a coarse slot crowded since the last turn. O(1).
+    /// Returns the tick of the next turn for a timer that was just armed at `due`: that tick, or an
+    /// earlier one if an insert has made a coarse slot crowded since the last turn. O(1).
     ///
     /// An owner that sleeps until [`next_turn`](Wheel::next_turn) asks this after each insert and
     /// reset, in place of finding the next turn again. If it is earlier, the owner wakes earlier.
@@ -232,68 +296,89 @@ impl<T> Wheel<T> {
         due.min(self.crowded)
     }
 
-    /// The tick that the wheel was last advanced to.
+    /// Returns the key of the timer that fires first, due or not, or `None` if the wheel is empty.
+    ///
+    /// ```
+    /// # use tickwheel::wheel::Wheel;
+    /// let mut wheel = Wheel::new();
+    /// wheel.insert(5_000, "late");
+    /// let early = wheel.insert(4_500, "early");
+    /// wheel.insert(4_500, "early, but armed later");
+    /// assert_eq!(wheel.first(), Some(early));
+    /// ```
+    pub fn first(&self) -> Option<Key> {
+        let (_, index) = self.earliest(usize::MAX)?;
+        Some(Key::new(index, self.nodes[index].sequence))
+    }
+
+    /// Returns the value of a timer, or `None` if it has fired or was removed. O(1).
+    ///
+    /// ```
+    /// # use tickwheel::wheel::Wheel;
+    /// let mut wheel = Wheel::new();
+    /// let key = wheel.insert(20, "request");
+    /// assert_eq!(wheel.get(key), Some(&"request"));
+    /// wheel.remove(key);
+    /// assert_eq!(wheel.get(key), None);
+    /// ```
+    #[inline]
+    pub fn get(&self, key: Key) -> Option<&T> {
+        self.node(key).map(|node| &node.value)
+    }
+
+    /// Returns the tick at which a timer is due, or `None` if it has fired or was removed. O(1).
+    ///
+    /// This is the due given to [`insert`](Wheel::insert) or to the last [`reset`](Wheel::reset),
+    /// even if it lies before [`now`](Wheel::now).
+    ///
+    /// ```
+    /// # use tickwheel::wheel::Wheel;
+    /// let mut wheel = Wheel::new();
+    /// let key = wheel.insert(20, ());
+    /// assert_eq!(wheel.due(key), Some(20));
+    /// wheel.reset(key, 300);
+    /// assert_eq!(wheel.due(key), Some(300));
+    /// ```
+    #[inline]
+    pub fn due(&self, key: Key) -> Option<u64> {
+        self.node(key).map(|node| node.due)
+    }
+
+    /// Returns the tick that the wheel was last advanced to.
     pub fn now(&self) -> u64 {
         self.now
     }
 
-    /// How many timers are armed.
+    /// Returns how many timers are armed.
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Whether no timer is armed.
+    /// Returns whether no timer is armed.
     pub fn is_empty(&self) -> bool {
         self.nodes.len() == 0
     }
 
-    /// How many levels there are: 1 when fresh, more on overflow, fewer once the top is empty.
+    /// Returns how many levels there are: 1 when fresh, more on overflow, fewer once the top is
+    /// empty.
+    ///
+    /// A timer more than 127 ticks ahead lies above the first level, and cascades at least once
+    /// before it fires. If most timers do, ticks of a longer time save work.
+    ///
+    /// ```
+    /// # use tickwheel::wheel::Wheel;
+    /// let mut wheel = Wheel::new();
+    /// wheel.insert(127, "near");
+    /// assert_eq!(wheel.levels(), 1);
+    /// let far = wheel.insert(128, "a tick too far for the first level");
+    /// assert_eq!(wheel.levels(), 2);
+    /// wheel.remove(far);
+    /// assert_eq!(wheel.levels(), 1);
+    /// ```
     pub fn levels(&self) -> usize {
         let is_occupied = |rotation: &Rotation| rotation.occupied != 0;
         let last = self.rotations.iter().rposition(is_occupied);
         last.map_or(1, |last| last / 2 + 1)
-    }
-
-    pub(crate) fn inserted(&self) -> u64 {
-        self.next_sequence.get() - 1
-    }
-}
-
-impl<T> Wheel<T> {
-    /// An empty wheel at tick 0.
-    pub fn new() -> Self {
-        Wheel {
-            nodes: Segments::new(),
-            rotations: Vec::new(),
-            elapsed: 0,
-            now: 0,
-            overdue: BTreeMap::new(),
-            crowded: u64::MAX,
-            early: Early::default(),
-            next_sequence: NonZeroU64::MIN,
-        }
-    }
-
-    /// Moves an empty wheel to this tick, for an owner that does not count from 0.
-    ///
-    /// A wheel that holds timers fires those due by this tick at the next
-    /// [`advance`](Wheel::advance). A tick before [`now`](Wheel::now) counts as `now`.
-    ///
-    /// ```
-    /// # use tickwheel::wheel::Wheel;
-    /// let mut wheel = Wheel::new().starting_at(1_000_000);
-    /// assert_eq!(wheel.now(), 1_000_000);
-    /// wheel.insert(1_000_020, "request");
-    /// wheel.insert(7, "due long ago");
-    /// assert_eq!(wheel.advance(1_000_000).next(), Some((7, "due long ago")));
-    /// ```
-    #[must_use = "the wheel is taken and given back"]
-    pub fn starting_at(mut self, tick: u64) -> Self {
-        self.now = self.now.max(tick);
-        if self.is_empty() {
-            self.elapsed = self.now;
-        }
-        self
     }
 
     /// Drops every timer without firing it, and frees the memory.
@@ -303,7 +388,8 @@ impl<T> Wheel<T> {
     ///
     /// ```
     /// # use tickwheel::wheel::Wheel;
-    /// let mut wheel = Wheel::new().starting_at(500);
+    /// let mut wheel = Wheel::new();
+    /// assert_eq!(wheel.pop_due(500), None);
     /// let key = wheel.insert(520, ());
     /// wheel.clear();
     /// assert!(wheel.is_empty() && wheel.get(key).is_none());
@@ -312,12 +398,16 @@ impl<T> Wheel<T> {
     pub fn clear(&mut self) {
         drop(self.take_all());
     }
+}
 
+impl<T> Wheel<T> {
     /// Empties the wheel, at the same tick. The returned iterator owns the memory.
     pub(crate) fn take_all(&mut self) -> impl Iterator<Item = T> + use<T> {
         let empty = Wheel {
             next_sequence: self.next_sequence,
-            ..Wheel::new().starting_at(self.now)
+            elapsed: self.now,
+            now: self.now,
+            ..Wheel::new()
         };
         let Wheel { nodes, overdue, .. } = std::mem::replace(self, empty);
         nodes.into_nodes().map(move |node| {
@@ -325,6 +415,21 @@ impl<T> Wheel<T> {
             let _ = &overdue;
             node.value
         })
+    }
+
+    /// The value of a timer, to be changed. The due stays as it is.
+    #[inline]
+    pub(crate) fn get_mut(&mut self, key: Key) -> Option<&mut T> {
+        let node = self.nodes.get_mut(key.index())?;
+        key.is_of(node).then_some(&mut node.value)
+    }
+
+    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.nodes.iter_mut().map(|node| &mut node.value)
+    }
+
+    pub(crate) fn inserted(&self) -> u64 {
+        self.next_sequence.get() - 1
     }
 }
 
@@ -348,81 +453,6 @@ impl<T> Extend<(u64, T)> for Wheel<T> {
         for (due, value) in timers {
             self.insert(due, value);
         }
-    }
-}
-
-impl<T> Wheel<T> {
-    /// The value of a timer, or `None` if it has fired or was removed. O(1).
-    ///
-    /// ```
-    /// # use tickwheel::wheel::Wheel;
-    /// let mut wheel = Wheel::new();
-    /// let key = wheel.insert(20, "request");
-    /// assert_eq!(wheel.get(key), Some(&"request"));
-    /// wheel.remove(key);
-    /// assert_eq!(wheel.get(key), None);
-    /// ```
-    #[inline]
-    pub fn get(&self, key: Key) -> Option<&T> {
-        self.node(key).map(|node| &node.value)
-    }
-
-    /// The value of a timer, to be changed, or `None` if it has fired or was removed. O(1).
-    ///
-    /// This leaves the due as it is; see [`reset`](Wheel::reset).
-    ///
-    /// ```
-    /// # use tickwheel::wheel::Wheel;
-    /// let mut wheel = Wheel::new();
-    /// let key = wheel.insert(20, 1);
-    /// if let Some(tries) = wheel.get_mut(key) {
-    ///     *tries += 1;
-    /// }
-    /// assert_eq!(wheel.advance(20).next(), Some((20, 2)));
-    /// ```
-    #[inline]
-    pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
-        let node = self.nodes.get_mut(key.index())?;
-        key.is_of(node).then_some(&mut node.value)
-    }
-
-    /// The tick at which a timer is due, or `None` if it has fired or was removed. O(1).
-    ///
-    /// The due given to [`insert`](Wheel::insert) or to the last [`reset`](Wheel::reset), even if
-    /// it lies before [`now`](Wheel::now).
-    ///
-    /// ```
-    /// # use tickwheel::wheel::Wheel;
-    /// let mut wheel = Wheel::new();
-    /// let key = wheel.insert(20, ());
-    /// assert_eq!(wheel.due(key), Some(20));
-    /// wheel.reset(key, 300);
-    /// assert_eq!(wheel.due(key), Some(300));
-    /// ```
-    #[inline]
-    pub fn due(&self, key: Key) -> Option<u64> {
-        self.node(key).map(|node| node.due)
-    }
-
-    /// Every armed timer, in no order: its key, its due and its value.
-    ///
-    /// ```
-    /// # use tickwheel::wheel::Wheel;
-    /// let mut wheel = Wheel::new();
-    /// let request = wheel.insert(20, "request");
-    /// wheel.insert(300, "keepalive");
-    ///
-    /// let later = wheel.iter().filter(|(_, due, _)| *due > 100);
-    /// assert_eq!(later.map(|(_, _, value)| *value).collect::<Vec<_>>(), ["keepalive"]);
-    /// assert!(wheel.iter().any(|(key, ..)| key == request));
-    /// ```
-    pub fn iter(&self) -> Iter<'_, T> {
-        let wheel = self;
-        Iter { wheel, next: 0 }
-    }
-
-    pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
-        self.nodes.iter_mut().map(|node| &mut node.value)
     }
 }
 
@@ -454,32 +484,3 @@ impl<T> Iterator for Advance<'_, T> {
 }
 
 impl<T> FusedIterator for Advance<'_, T> {}
-
-/// Shows every timer: [`Wheel::iter`].
-#[derive(Debug)]
-pub struct Iter<'a, T> {
-    wheel: &'a Wheel<T>,
-    next: u32,
-}
-
-impl<'a, T> Iterator for Iter<'a, T> {
-    type Item = (Key, u64, &'a T);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let index = self.wheel.nodes.next_index(self.next)?;
-        self.next = index + 1;
-        let node = &self.wheel.nodes[index];
-        Some((Key::new(index, node.sequence), node.due, &node.value))
-    }
-}
-
-impl<T> FusedIterator for Iter<'_, T> {}
-
-impl<'a, T> IntoIterator for &'a Wheel<T> {
-    type Item = (Key, u64, &'a T);
-    type IntoIter = Iter<'a, T>;
-
-    fn into_iter(self) -> Iter<'a, T> {
-        self.iter()
-    }
-}

@@ -19,6 +19,16 @@ thread_local! {
 }
 
 impl<T> Wheel<T> {
+    /// Every armed timer, in the order of the storage: its key, its due and its value.
+    fn iter(&self) -> impl Iterator<Item = (Key, u64, &T)> {
+        let after = |&index: &u32| self.nodes.next_index(index + 1);
+        let indices = std::iter::successors(self.nodes.next_index(0), after);
+        indices.map(|index| {
+            let node = &self.nodes[index];
+            (Key::new(index, node.sequence), node.due, &node.value)
+        })
+    }
+
     /// Asserts every invariant that the files of the wheel state.
     fn check(&self) {
         self.nodes.check();
@@ -154,12 +164,30 @@ fn a_wheel_is_cleared_also_when_the_drop_of_a_value_panics() {
 }
 
 #[test]
-fn a_wheel_that_was_emptied_in_a_cascade_can_be_set_to_any_tick() {
+fn an_empty_wheel_is_advanced_to_any_tick_in_one_step() {
+    for tick in [1, 127, 1 << 40, u64::MAX] {
+        let mut wheel = Wheel::new();
+        wheel.extend([(0, ()), (5_000, ()), (tick, ())]);
+        wheel.clear();
+        let before = VISITS.get();
+        assert_eq!(wheel.find_due(tick, &mut 1), Found::Nothing);
+        assert_eq!(VISITS.get(), before);
+        // As a new wheel that counts from there.
+        assert_eq!((wheel.elapsed, wheel.now, wheel.levels()), (tick, tick, 1));
+        wheel.insert(tick.saturating_add(127), ());
+        wheel.insert(tick - 1, ());
+        assert_eq!((wheel.levels(), wheel.overdue.len()), (1, 1));
+        wheel.check();
+    }
+}
+
+#[test]
+fn a_wheel_that_was_emptied_in_a_cascade_can_be_advanced_to_any_tick() {
     let mut wheel = Wheel::new();
     let keys: Vec<_> = (134..160).map(|due| wheel.insert(due, ())).collect();
     assert!(!turn(&mut wheel, 128, 1, |_| ()));
     assert!(keys.into_iter().all(|key| wheel.remove(key).is_some()));
-    let mut wheel = wheel.starting_at(1 << 20);
+    assert_eq!(wheel.pop_due(1 << 20), None);
     // This due belongs to the slot that was being cascaded, one rotation or more later.
     let due = (1 << 20) + 134;
     wheel.insert(due, ());

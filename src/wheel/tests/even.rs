@@ -48,7 +48,8 @@ fn a_turn_touches_a_bounded_number_at_any_load() {
         (20_000, 400_000),
     ] {
         let mut random = fastrand::Rng::with_seed(many);
-        let wheel = &mut Wheel::new().starting_at(random.u64(..1 << 40));
+        let wheel = &mut Wheel::new();
+        assert_eq!(wheel.pop_due(random.u64(..1 << 40)), None);
         let mut fill = |wheel: &mut Wheel<()>, count: usize| {
             let now = wheel.now();
             wheel.extend((0..count).map(|_| (now + random.u64(1..=span), ())));
@@ -154,7 +155,8 @@ fn a_wheel_that_has_nothing_to_do_names_no_tick() {
 fn a_wheel_that_is_turned_only_when_it_has_to_be_is_even_too() {
     for seed in 0..20 {
         let mut random = fastrand::Rng::with_seed(seed);
-        let wheel = &mut Wheel::new().starting_at(random.u64(..1 << 40));
+        let wheel = &mut Wheel::new();
+        assert_eq!(wheel.pop_due(random.u64(..1 << 40)), None);
         let mut expiry = u64::MAX;
         let (first, span) = (random.u64(200..100_000), random.u64(100..20_000));
         let many = random.u64(..(span * EARLY as u64 / 4).min(20_000));

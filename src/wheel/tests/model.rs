@@ -26,7 +26,6 @@ enum Operation {
     Extend(Vec<u64>),
     Crowd(u64, u64),
     Clear,
-    StartAt(u64),
 }
 
 /// The distances that matter: within a slot, about whole rotations of every level, and the far end.
@@ -54,6 +53,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         2 => distance().prop_map(|by| Operation::Advance(by, usize::MAX)),
         1 => (0..1_000_u64).prop_map(Operation::AdvanceTo),
         2 => (0..300_u64, 0..4_usize).prop_map(|(by, most)| Operation::Advance(by, most)),
+        1 => distance().prop_map(|by| Operation::Advance(by, 0)),
         4 => (0..300_u64, 0..100_usize, proptest::option::of(distance())).prop_map(|(by, budget, again)| Operation::FindDue(by, budget, again)),
         4 => any::<usize>().prop_map(Operation::Look),
         2 => any::<usize>().prop_map(Operation::Change),
@@ -61,7 +61,6 @@ fn operation() -> impl Strategy<Value = Operation> {
         1 => proptest::collection::vec(distance(), 0..5).prop_map(Operation::Extend),
         1 => (distance(), 10..60_u64).prop_map(|(delay, count)| Operation::Crowd(delay, count)),
         1 => Just(Operation::Clear),
-        1 => distance().prop_map(Operation::StartAt),
     ]
 }
 
@@ -96,11 +95,13 @@ impl Model {
     }
 }
 
-/// A wheel at a tick. It is made there, or advanced to it.
-fn at_tick(start: u64, is_made_there: bool) -> Wheel<usize> {
+/// A wheel at a tick, to which an empty one was advanced, or at which one was cleared.
+fn at_tick(start: u64, was_cleared: bool) -> Wheel<usize> {
     let mut wheel = Wheel::new();
-    if is_made_there {
-        return wheel.starting_at(start);
+    if was_cleared {
+        wheel.extend((0..40).map(|due| (due, 0)));
+        assert_eq!(wheel.advance(start).take(0).count(), 0);
+        wheel.clear();
     }
     assert_eq!(wheel.advance(start).count(), 0);
     wheel
@@ -221,10 +222,6 @@ fn run(mut wheel: Wheel<usize>, operations: Vec<Operation>) {
                 model.timers.clear();
                 assert_eq!(wheel.nodes.made(), 0);
             }
-            Operation::StartAt(delay) => {
-                model.now = from_now(delay);
-                wheel = wheel.starting_at(model.now);
-            }
             Operation::Remove(_)
             | Operation::Reset(..)
             | Operation::Look(_)
@@ -274,9 +271,9 @@ proptest! {
     #[test]
     fn the_wheel_does_what_a_sorted_map_does(
         start in prop_oneof![Just(0_u64), distance(), Just((1 << 30) - 20), Just((1 << 36) - 20)],
-        is_made_there in any::<bool>(),
+        was_cleared in any::<bool>(),
         operations in proptest::collection::vec(operation(), 1..120),
     ) {
-        run(at_tick(start, is_made_there), operations);
+        run(at_tick(start, was_cleared), operations);
     }
 }
