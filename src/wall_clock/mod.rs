@@ -66,7 +66,19 @@ pub struct WallClock {
 const FAR: Duration = Duration::from_secs(200 * 365 * 24 * 60 * 60);
 
 impl WallClock {
-    /// Reads both clocks, three times. Takes some 200 ns.
+    /// Reads both clocks, three times, and keeps the reading with the least time between the two.
+    /// It takes some 200 ns.
+    ///
+    /// ```
+    /// use std::time::SystemTime;
+    /// use tickwheel::wall_clock::WallClock;
+    /// use tickwheel::{Duration, Instant};
+    ///
+    /// let clock = WallClock::now();
+    /// // The end of a lease of an hour, for another process to read.
+    /// let end = clock.system_time(Instant::now() + Duration::from_secs(3600));
+    /// assert!(end > SystemTime::now() + Duration::from_secs(3500));
+    /// ```
     pub fn now() -> WallClock {
         let read = || {
             let before = Instant::now();
@@ -84,14 +96,51 @@ impl WallClock {
         best
     }
 
-    /// A pair of readings of your own, for a test.
+    /// Makes a pair of readings of your own, for a test.
+    ///
+    /// ```
+    /// use std::time::SystemTime;
+    /// use tickwheel::wall_clock::WallClock;
+    /// use tickwheel::{Duration, Instant};
+    ///
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let (hour, nine) = (Duration::from_secs(3600), SystemTime::UNIX_EPOCH);
+    /// let at_eight = WallClock::at(Instant::now(), nine - hour);
+    /// assert_eq!(at_eight.instant(nine), Instant::now() + hour);
+    ///
+    /// // An operator sets the clock back by an hour. Only another reading shows it.
+    /// let at_seven = WallClock::at(Instant::now(), nine - 2 * hour);
+    /// assert_eq!(at_seven.instant(nine), Instant::now() + 2 * hour);
+    /// # });
+    /// ```
     pub const fn at(instant: Instant, time: SystemTime) -> WallClock {
         WallClock { instant, time }
     }
 
-    /// The instant of a wall-clock time, if the wall clock does not jump. It saturates two hundred
-    /// years ahead. A time without an instant on the platform, such as one before the machine was
-    /// started, becomes the instant of this reading.
+    /// Returns the instant of a wall-clock time, if the wall clock does not jump.
+    ///
+    /// It saturates two hundred years ahead. A time without an instant on the platform, such as one
+    /// before the machine was started, becomes the instant of this reading.
+    ///
+    /// ```
+    /// use std::time::SystemTime;
+    /// use tickwheel::wall_clock::WallClock;
+    /// use tickwheel::{Deadline, Duration, Timer};
+    ///
+    /// /// The deadline of a token that says until when it is valid.
+    /// fn validity(expires: SystemTime) -> Deadline {
+    ///     let clock = WallClock::now();
+    ///     let timer = Timer::current();
+    ///     timer.deadline(clock.instant(expires).saturating_duration_since(timer.now()))
+    /// }
+    ///
+    /// # tokio_test::block_on(async {
+    /// let mut token = validity(SystemTime::now() + Duration::from_millis(20));
+    /// (&mut token).await?;
+    /// let of_last_year = SystemTime::now() - Duration::from_secs(365 * 24 * 3600);
+    /// validity(of_last_year).await?; // is over at once
+    /// # Ok::<(), tickwheel::error::Cancelled>(()) }).unwrap();
+    /// ```
     pub fn instant(&self, time: SystemTime) -> Instant {
         let instant = match time.duration_since(self.time) {
             Ok(ahead) => self.instant.checked_add(ahead.min(FAR)),
@@ -100,8 +149,23 @@ impl WallClock {
         instant.unwrap_or(self.instant)
     }
 
-    /// The wall-clock time of an instant, without a jump. Saturates like
-    /// [`instant`](WallClock::instant).
+    /// Returns the wall-clock time of an instant, if the wall clock does not jump. It saturates
+    /// like [`instant`](WallClock::instant).
+    ///
+    /// ```
+    /// use tickwheel::wall_clock::WallClock;
+    /// use tickwheel::{Duration, Timer};
+    ///
+    /// # tokio_test::block_on(async {
+    /// let idle = Timer::current().deadline(Duration::from_secs(60));
+    /// let due = idle.handle().deadline().expect("it is pending");
+    ///
+    /// // For a log line, a database or an HTTP header: an instant has no date.
+    /// let clock = WallClock::now();
+    /// let expires = clock.system_time(due);
+    /// assert_eq!(clock.instant(expires), due);
+    /// # });
+    /// ```
     pub fn system_time(&self, instant: Instant) -> SystemTime {
         let time = match instant.checked_duration_since(self.instant) {
             Some(ahead) => self.time.checked_add(ahead.min(FAR)),

@@ -21,8 +21,7 @@ use crate::runtime::{Handle, Id};
 /// Waits until the system's wall clock shows a time, on the current runtime's own timer.
 ///
 /// Timers go by a clock that never jumps. The wall clock is set by operators and by NTP, and runs
-/// on while the machine is suspended. So the future reads it again, once a minute or [more
-/// often](SleepUntil::check_every).
+/// on while the machine is suspended. So the future reads it again once a minute.
 ///
 /// It is never ready before the system's clock has shown the time. After a jump or a suspension it
 /// is at most a minute late, otherwise as late as a [`Sleep`], and by some milliseconds more if NTP
@@ -40,8 +39,8 @@ use crate::runtime::{Handle, Id};
 ///
 /// # Panics
 ///
-/// As [`sleep_until`](crate::sleep_until): outside a tokio runtime, in one without a time driver,
-/// and in a poll after the runtime of the timer has shut down.
+/// Outside a tokio runtime, and in one without a time driver. The future panics if it is polled
+/// while pending and the runtime of its timer has shut down.
 ///
 /// ```
 /// use std::time::SystemTime;
@@ -58,7 +57,6 @@ pub fn sleep_until(time: SystemTime) -> SleepUntil {
     let due = WallClock::now().instant(time);
     SleepUntil {
         time,
-        check_every: MINUTE,
         clock: None,
         due,
         sleep: crate::sleep_until(due),
@@ -67,13 +65,13 @@ pub fn sleep_until(time: SystemTime) -> SleepUntil {
     }
 }
 
+/// How often the clock is read again, and so how late the future is after a jump.
 const MINUTE: Duration = Duration::from_secs(60);
 
 /// A future that is ready once the system's wall clock shows a time: [`sleep_until`].
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct SleepUntil {
     time: SystemTime,
-    check_every: Duration,
     /// Replaces the system's, for a test.
     clock: Option<Box<dyn Fn() -> WallClock + Send + Sync>>,
     /// When the time comes by the clock of the runtime `made_in`, if that is paused.
@@ -85,14 +83,10 @@ pub struct SleepUntil {
 }
 
 impl SleepUntil {
-    /// Sets how late it may be after a jump or a suspension, in place of a minute, from the next
-    /// check on. The future wakes its task that often.
-    pub fn check_every(mut self, period: Duration) -> SleepUntil {
-        self.check_every = period;
-        self
-    }
-
     /// Replaces the clock, for a test. Each call of `clock` returns a reading of both clocks.
+    ///
+    /// So a test of a schedule needs neither the system's clock nor its time: a day passes at once,
+    /// and the clock may jump.
     ///
     /// ```
     /// # use std::time::SystemTime;
@@ -103,6 +97,7 @@ impl SleepUntil {
     /// let clock = move || WallClock::at(Instant::now(), start.system_time(Instant::now()));
     /// let day = Duration::from_secs(24 * 60 * 60);
     /// sleep_until(SystemTime::UNIX_EPOCH + day).with_clock(clock).await;
+    /// assert!(clock().system_time(Instant::now()) >= SystemTime::UNIX_EPOCH + day);
     /// # });
     /// ```
     pub fn with_clock(
@@ -126,11 +121,15 @@ impl SleepUntil {
     fn check(&mut self) -> bool {
         let shard = self.sleep.attach().clone();
         let clock = shard.clock();
-        // Elsewhere its clock has come at least as far as its driver. If that was long ago, the
-        // sleep is ready soon, and the driver has come further by then.
-        let now = || match clock.is_read_here() {
-            true => clock.now_instant(),
-            false => clock.start_of(shard.turned_to()),
+        // On another thread, the tick that the driver last reached is a lower bound for the clock.
+        // If the driver reached it long ago, the sleep is ready soon, and the driver has come
+        // further by then.
+        let now = || {
+            if clock.is_read_here() {
+                clock.now_instant()
+            } else {
+                clock.start_of(shard.turned_to())
+            }
         };
         let next = match &self.clock {
             Some(read) => self.next_check(read().time, now()),
@@ -149,13 +148,10 @@ impl SleepUntil {
     /// When to read the clock again, after a reading of `time` at `now`. `None` if that has come.
     fn next_check(&self, time: SystemTime, now: Instant) -> Option<Instant> {
         let due = WallClock::at(now, time).instant(self.time);
-        let next = now.checked_add(self.check_every.max(SHORTEST_WAIT));
+        let next = now.checked_add(MINUTE);
         (time < self.time).then(|| next.map_or(due, |next| due.min(next)))
     }
 }
-
-/// Without it, a period of zero would read a clock that stands without a pause.
-const SHORTEST_WAIT: Duration = Duration::from_millis(1);
 
 impl Future for SleepUntil {
     type Output = ();
@@ -167,9 +163,10 @@ impl Future for SleepUntil {
         }
         ready!(Pin::new(&mut this.sleep).poll(cx));
         this.has_ended = this.has_ended || this.check();
-        match this.has_ended {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
+        if this.has_ended {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
         }
     }
 }
@@ -185,7 +182,6 @@ impl fmt::Debug for SleepUntil {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("SleepUntil")
             .field("time", &self.time)
-            .field("check_every", &self.check_every)
             .finish_non_exhaustive()
     }
 }
