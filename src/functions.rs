@@ -24,12 +24,20 @@ use crate::timer::local;
 /// It is on the current runtime's own timer. Zero waits for the next line of tokio's grid, at most
 /// a millisecond, and an excessive duration saturates. See [`Sleep`] for its guarantees.
 ///
-/// It panics outside a tokio runtime, and in a runtime without a time driver. An `async` block
-/// makes its calls when it is polled.
+/// # Panics
+///
+/// Outside a tokio runtime, and in one without a time driver. It is the call that needs a runtime,
+/// and not the poll: `runtime.block_on(sleep(..))` panics, but an `async` block makes its calls
+/// when it is polled, so `runtime.block_on(async { sleep(..).await })` does not.
+///
+/// The future panics if it is polled while pending and its runtime has shut down.
 ///
 /// ```
-/// # tokio_test::block_on(async {
-/// tickwheel::sleep(tickwheel::Duration::from_millis(1)).await;
+/// # use tickwheel::{Duration, Instant, sleep};
+/// # tokio_test::block_on(async { tokio::time::pause();
+/// let start = Instant::now();
+/// sleep(Duration::from_millis(100)).await;
+/// assert!(start.elapsed() >= Duration::from_millis(100));
 /// # });
 /// ```
 #[track_caller]
@@ -40,7 +48,25 @@ pub fn sleep(duration: Duration) -> Sleep {
 
 /// Waits until `deadline`, like [`tokio::time::sleep_until`].
 ///
-/// A deadline that has passed is ready at the first poll. It panics as [`sleep`] does.
+/// A deadline that has passed is ready at the first poll.
+///
+/// # Panics
+///
+/// Where [`sleep`] does: outside a tokio runtime, and in one without a time driver.
+///
+/// ```
+/// # use tickwheel::{Duration, Instant, sleep_until};
+/// # async fn sample() { tickwheel::sleep(Duration::from_millis(30)).await }
+/// # tokio_test::block_on(async { tokio::time::pause();
+/// let start = Instant::now();
+/// // Whatever time a sample takes, the next one begins on the second.
+/// for second in 1..=3 {
+///     sample().await;
+///     sleep_until(start + Duration::from_secs(second)).await;
+/// }
+/// assert!(start.elapsed() < Duration::from_millis(3_002));
+/// # });
+/// ```
 #[track_caller]
 #[inline]
 pub fn sleep_until(deadline: Instant) -> Sleep {
@@ -49,16 +75,37 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 
 /// Bounds the time of a future from the call on, like [`tokio::time::timeout`].
 ///
-/// A future that is ready at the first poll arms nothing and looks up no timer. See [`Timeout`] for
-/// the rest and an example.
+/// It returns the future's output, or [`Elapsed`](crate::error::Elapsed) once `duration` has
+/// passed. A future that is ready at the first poll arms nothing and looks up no timer. See
+/// [`Timeout`] for the rest.
 ///
 /// In a task, the first poll that finds the future pending looks the timer up. So a timeout that
 /// was moved to another runtime before that uses that runtime's timer, unlike tokio's, and a thread
 /// without a runtime uses [`Timer::global`](crate::Timer::global). The deadline stays the same
 /// instant. If one of the two clocks is paused, that instant may come much later or earlier.
 ///
-/// It panics outside a tokio runtime, and in a runtime without a time driver: at the call, or at
-/// the first pending poll if the thread has used the timer of another runtime.
+/// # Panics
+///
+/// Outside a tokio runtime, and in one without a time driver: at the call, or at the first pending
+/// poll if the thread has used the timer of another runtime.
+///
+/// The future panics if it is polled while pending and its runtime has shut down.
+///
+/// ```
+/// # use tickwheel::{Duration, sleep, timeout};
+/// # tokio_test::block_on(async { tokio::time::pause();
+/// let query = async {
+///     sleep(Duration::from_millis(200)).await;
+///     "42 rows"
+/// };
+/// assert_eq!(timeout(Duration::from_secs(1), query).await, Ok("42 rows"));
+///
+/// // A pinned future goes on after its timeout.
+/// let mut slow = std::pin::pin!(sleep(Duration::from_secs(5)));
+/// assert!(timeout(Duration::from_secs(1), &mut slow).await.is_err());
+/// slow.await;
+/// # });
+/// ```
 #[track_caller]
 #[inline]
 pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
@@ -68,7 +115,26 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
     }
 }
 
-/// Like [`timeout`], until an instant, as [`tokio::time::timeout_at`].
+/// Bounds the time of a future until an instant, like [`tokio::time::timeout_at`].
+///
+/// It is for one deadline over several steps. Otherwise it is as [`timeout`]. Even after the
+/// deadline, the future is polled once, and wins if it is ready.
+///
+/// # Panics
+///
+/// Where [`timeout`] does: outside a tokio runtime, and in one without a time driver, at the call
+/// or at the first pending poll.
+///
+/// ```
+/// # use tickwheel::{Duration, Instant, sleep, timeout_at};
+/// # async fn connect() { sleep(Duration::from_millis(700)).await }
+/// # async fn request() { sleep(Duration::from_millis(700)).await }
+/// # tokio_test::block_on(async { tokio::time::pause();
+/// let deadline = Instant::now() + Duration::from_secs(1);
+/// assert!(timeout_at(deadline, connect()).await.is_ok());
+/// assert!(timeout_at(deadline, request()).await.is_err(), "300 ms were left");
+/// # });
+/// ```
 #[track_caller]
 #[inline]
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
@@ -80,14 +146,50 @@ pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::Int
 
 /// Ticks with a period, first at once, like [`tokio::time::interval`].
 ///
-/// See [`Interval`] for an example. It panics if `period` is zero, and as [`sleep`] does.
+/// The ticks are scheduled a period apart, whatever time the work between them takes. See
+/// [`Interval`] for ticks that were missed.
+///
+/// # Panics
+///
+/// If `period` is zero. Outside a tokio runtime, and in one without a time driver.
+///
+/// ```
+/// # use tickwheel::{Duration, Instant, interval, sleep};
+/// # tokio_test::block_on(async { tokio::time::pause();
+/// let start = Instant::now();
+/// let mut poll = interval(Duration::from_secs(10));
+/// for _ in 0..3 {
+///     poll.tick().await; // at 0, 10 and 20 s
+///     sleep(Duration::from_secs(4)).await;
+/// }
+/// assert_eq!(start.elapsed().as_secs(), 24);
+/// # });
+/// ```
 #[track_caller]
 pub fn interval(period: Duration) -> Interval {
     assert_period(period);
     Interval::new(sleep_until(Instant::now()), period)
 }
 
-/// Like [`interval`], first at `start`, as [`tokio::time::interval_at`].
+/// Ticks with a period, first at `start`, like [`tokio::time::interval_at`].
+///
+/// A `start` that has passed ticks at the first poll.
+///
+/// # Panics
+///
+/// Where [`interval`] does: if `period` is zero, outside a tokio runtime, and in one without a time
+/// driver.
+///
+/// ```
+/// # use tickwheel::{Duration, Instant, interval_at};
+/// # tokio_test::block_on(async { tokio::time::pause();
+/// // A ping each 15 s, and none before the connection is 15 s old.
+/// let (start, period) = (Instant::now(), Duration::from_secs(15));
+/// let mut pings = interval_at(start + period, period);
+/// assert_eq!(pings.tick().await, start + period);
+/// assert_eq!(pings.tick().await, start + 2 * period);
+/// # });
+/// ```
 #[track_caller]
 pub fn interval_at(start: Instant, period: Duration) -> Interval {
     assert_period(period);
@@ -102,7 +204,7 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 ///
 /// # Panics
 ///
-/// As [`sleep`] does.
+/// Where [`sleep`] does: outside a tokio runtime, and in one without a time driver.
 ///
 /// ```
 /// # use tickwheel::{Duration, Instant, timeout, with_deadline};
