@@ -101,11 +101,30 @@ impl Metrics {
         metrics
     }
 
-    /// How many timers fired at most 1, 2, 4 .. 32,768 ms late: the cumulative buckets of a
+    /// Returns how many timers fired at most 1, 2, 4 .. 32,768 ms late: the cumulative buckets of a
     /// histogram (Prometheus `le`), with `fired` as the last one.
     ///
     /// Lateness counts from a timer's due, or from its arming if that was later and in no stall, to
     /// its batch of wake-ups, without the rounding to a tick and without other wakers in the batch.
+    ///
+    /// ```
+    /// # use tickwheel::{Duration, Timer};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let timer = Timer::current();
+    /// timer.sleep(Duration::from_secs(1)).await;
+    ///
+    /// let metrics = timer.metrics();
+    /// let in_time = metrics.fired_within().find(|(late, _)| late.as_millis() == 64).unwrap().1;
+    /// assert_eq!((in_time, metrics.fired), (1, 1));
+    ///
+    /// let mut page = String::new();
+    /// for (late, fired) in metrics.fired_within() {
+    ///     page += &format!("timers_fired_bucket{{le=\"{}\"}} {fired}\n", late.as_secs_f64());
+    /// }
+    /// page += &format!("timers_fired_bucket{{le=\"+Inf\"}} {}\n", metrics.fired);
+    /// assert!(page.ends_with("timers_fired_bucket{le=\"+Inf\"} 1\n"));
+    /// # });
+    /// ```
     pub fn fired_within(&self) -> impl Iterator<Item = (Duration, u64)> + use<> {
         let ends = (0..).map(|exponent| Duration::from_millis(1 << exponent));
         ends.zip(self.fired_within)
@@ -212,7 +231,17 @@ impl Snapshot {
         }
     }
 
-    /// How many timers were counted.
+    /// Returns how many timers were counted, in slots or late.
+    ///
+    /// ```
+    /// # use tickwheel::{Duration, Timer};
+    /// # tokio_test::block_on(async {
+    /// let timer = Timer::current();
+    /// let before = timer.snapshot();
+    /// let _idle = [60, 3_600].map(|seconds| timer.deadline(Duration::from_secs(seconds)));
+    /// assert_eq!((before.pending(), timer.snapshot().pending()), (0, 2));
+    /// # });
+    /// ```
     pub fn pending(&self) -> usize {
         self.overdue + self.levels.iter().map(Level::pending).sum::<usize>()
     }

@@ -62,29 +62,85 @@ impl Default for Builder {
 }
 
 impl Builder {
-    /// The length of a tick, from 1 ms, which is the grid of tokio's own timers, to an hour.
+    /// Sets the length of a tick, from 1 ms, which is the grid of tokio's own timers, to an hour.
+    ///
+    /// A longer tick fires more timers in each wake-up, and so costs less CPU.
+    ///
+    /// ```
+    /// # use tickwheel::{Duration, Timer};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let timer = Timer::builder().tick(Duration::from_secs(1)).build()?;
+    /// let idle = (1..=100).map(|n| timer.deadline(Duration::from_millis(60_000 + n)));
+    /// for deadline in idle.collect::<Vec<_>>() {
+    ///     deadline.await.unwrap();
+    /// }
+    /// let metrics = timer.metrics();
+    /// assert!(metrics.wake_ups < metrics.fired / 10, "a hundred in a few wake-ups");
+    /// # Ok::<(), tickwheel::error::BuildError>(()) }).unwrap();
+    /// ```
     pub fn tick(mut self, tick: Duration) -> Builder {
         self.tick = tick;
         self
     }
 
-    /// The number of shards, from 1 to 1,024, rounded up to a power of two. The default is one on a
-    /// current-thread runtime, else one for each worker and one for the thread of `block_on`.
+    /// Sets the number of shards, from 1 to 1,024, rounded up to a power of two.
+    ///
+    /// The default is one on a current-thread runtime, else one for each worker and one for the
+    /// thread of `block_on`. Fewer take less memory. With fewer shards than threads, the threads
+    /// meet at their locks.
+    ///
+    /// ```
+    /// # use tickwheel::{Duration, Timer};
+    /// # tokio_test::block_on(async {
+    /// // For many threads outside of the runtime, which would meet on its few shards.
+    /// let timer = Timer::builder().shards(6).build()?;
+    /// assert_eq!(timer.metrics().shards, 8);
+    /// # Ok::<(), tickwheel::error::BuildError>(()) }).unwrap();
+    /// ```
     pub fn shards(mut self, shards: usize) -> Builder {
         self.shards = Some(shards);
         self
     }
 
-    /// Whether deadlines get a grace after a stall, in which the process was stopped, throttled or
-    /// blocked, and heartbeats lay unread. [What a grace
-    /// does](crate::guarantees#what-each-covers). With `false` a deadline that has passed has
-    /// expired, as a lease requires: a late reset must return `false`.
+    /// Sets whether deadlines get a grace after a stall, in which the process was stopped,
+    /// throttled or blocked, and heartbeats lay unread. [What a grace
+    /// does](crate::guarantees#what-each-covers).
+    ///
+    /// With `false` a deadline that has passed has expired, as a lease requires: a late reset must
+    /// return `false`.
+    ///
+    /// ```
+    /// # use tickwheel::{Duration, Timer};
+    /// let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    /// runtime.block_on(async {
+    ///     let connections = Timer::current();
+    ///     let leases = Timer::builder().stall_grace(false).build()?;
+    ///     let connection = connections.deadline(Duration::from_millis(50));
+    ///     let lease = leases.deadline(Duration::from_millis(50));
+    ///
+    ///     std::thread::sleep(Duration::from_millis(200)); // the runtime is blocked
+    ///     assert!(connection.handle().reset(), "its heartbeat may lie unread");
+    ///     assert!(!lease.handle().reset(), "somebody else may hold it by now");
+    /// #   Ok::<(), tickwheel::error::BuildError>(())
+    /// })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn stall_grace(mut self, grace: bool) -> Builder {
         self.stall_grace = grace;
         self
     }
 
-    /// A name for the timer in its [`Metrics`](crate::metrics::Metrics) and its `tracing` events.
+    /// Names the timer in its [`Metrics`](crate::metrics::Metrics) and its `tracing` events.
+    ///
+    /// A runtime's own timer has the name of the runtime.
+    ///
+    /// ```
+    /// # use tickwheel::Timer;
+    /// # tokio_test::block_on(async {
+    /// let timer = Timer::builder().name("connections").build()?;
+    /// assert_eq!(timer.metrics().name.as_deref(), Some("connections"));
+    /// # Ok::<(), tickwheel::error::BuildError>(()) }).unwrap();
+    /// ```
     pub fn name(mut self, name: impl Into<String>) -> Builder {
         self.name = Some(name.into().into());
         self
@@ -97,6 +153,17 @@ impl Builder {
     /// [`BuildError`] if a setting is out of range, outside a tokio runtime, and in a runtime
     /// without a time driver. Only a panic of tokio's reveals the last one, so a panic hook sees
     /// it, and a program with `panic = "abort"` ends.
+    ///
+    /// ```
+    /// # use tickwheel::{Duration, Timer, error::BuildError};
+    /// # tokio_test::block_on(async {
+    /// let nanosecond = Duration::from_nanos(1);
+    /// let refused = Timer::builder().tick(nanosecond).build().unwrap_err();
+    /// assert_eq!(refused, BuildError::TickTooShort { tick: nanosecond });
+    /// # });
+    /// let outside = Timer::builder().build();
+    /// assert_eq!(outside.unwrap_err(), BuildError::NoRuntime);
+    /// ```
     pub fn build(self) -> Result<Timer, BuildError> {
         match Handle::try_current() {
             Ok(handle) => self.build_on(&handle),
@@ -104,9 +171,29 @@ impl Builder {
         }
     }
 
-    /// Like [`build`](Builder::build), on the runtime of `handle`, from any thread. If that runtime
-    /// has shut down, the timer has ended too. As [`Handle::enter`] does, it panics in a
-    /// thread-local's destructor once tokio's own thread-local is gone.
+    /// Builds the timer on the runtime of `handle`, from any thread.
+    ///
+    /// If that runtime has shut down, the timer has ended too.
+    ///
+    /// # Errors
+    ///
+    /// [`BuildError`] if a setting is out of range, and if the runtime has no time driver, as for
+    /// [`build`](Builder::build).
+    ///
+    /// # Panics
+    ///
+    /// In a thread-local's destructor, once tokio's own thread-local is gone, because
+    /// [`Handle::enter`] panics there.
+    ///
+    /// ```
+    /// # use tickwheel::{Duration, Timer};
+    /// // A `main` that makes the runtime itself, and its timer beside it.
+    /// let runtime = tokio::runtime::Runtime::new()?;
+    /// let timer = Timer::builder().name("leases").build_on(runtime.handle())?;
+    /// let lease = timer.deadline(Duration::from_millis(5));
+    /// assert_eq!(runtime.block_on(lease), Ok(()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn build_on(self, handle: &Handle) -> Result<Timer, BuildError> {
         let is_driven_here = grid::is_driven_here(handle);
         let for_task = try_id().is_some();

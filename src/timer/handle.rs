@@ -51,19 +51,34 @@ pub(super) struct Inner {
 }
 
 impl Timer {
-    /// A builder of a timer with settings of its own.
-    pub fn builder() -> Builder {
-        Builder::default()
-    }
-
-    /// The current runtime's own timer, as in the free functions, made by the first use. It panics
-    /// outside a tokio runtime, and in one without a time driver.
+    /// Returns the current runtime's own timer, which the free functions use. The first use makes
+    /// it.
+    ///
+    /// Each call asks tokio for the current runtime, a count that all its threads share. A server
+    /// calls it once, and passes clones on.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime, and in one without a time driver.
+    ///
+    /// ```
+    /// # use tickwheel::{Duration, Timer};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let timer = Timer::current();
+    /// let idle = timer.deadline(Duration::from_secs(60));
+    ///
+    /// // It is one timer, on whatever thread of the runtime it is asked for.
+    /// let pending = tokio::spawn(async { Timer::current().metrics().pending });
+    /// assert_eq!(pending.await?, 1);
+    /// # drop(idle);
+    /// # Ok::<(), tokio::task::JoinError>(()) }).unwrap();
+    /// ```
     #[track_caller]
     pub fn current() -> Timer {
         local::timer()
     }
 
-    /// The process's own timer, for every executor. The first use starts its thread.
+    /// Returns the process's own timer, for every executor. The first use starts its thread.
     ///
     /// | | [`current`](Timer::current), [`tickwheel::sleep`](crate::sleep) and the others | `global` |
     /// |---|---|---|
@@ -84,7 +99,7 @@ impl Timer {
     /// ```
     ///
     /// A waker that blocks delays the timers after it. In a forked child process, which has no such
-    /// thread, sleeps never end. It panics if the thread cannot start; a later use tries again.
+    /// thread, sleeps never end.
     ///
     /// A paused tokio clock does not see this timer and runs on to the next of its own timers, so
     /// `tokio::time::timeout` around one of its sleeps may elapse at once. Instants of this timer
@@ -92,24 +107,96 @@ impl Timer {
     /// [`with_deadline`](Timer::with_deadline) is an instant of the clock where the future is
     /// polled. The time left then passes in the system's time, unless that clock passes the
     /// deadline first.
+    ///
+    /// # Panics
+    ///
+    /// If its thread cannot start. A later use tries again.
     #[track_caller]
     pub fn global() -> &'static Timer {
         local::global_timer()
     }
 
-    /// Like [`tickwheel::sleep`](crate::sleep), on this timer.
+    /// Returns a builder of a timer with settings of its own.
+    ///
+    /// ```
+    /// # use tickwheel::{Duration, Timer};
+    /// # tokio_test::block_on(async {
+    /// // One wake-up each second is enough for sessions of half an hour.
+    /// let sessions = Timer::builder().tick(Duration::from_secs(1)).name("sessions").build()?;
+    /// let _idle = sessions.deadline(Duration::from_secs(30 * 60));
+    /// assert_eq!(sessions.metrics().pending, 1);
+    /// assert_eq!(Timer::current().metrics().pending, 0, "this is another timer");
+    /// # Ok::<(), tickwheel::error::BuildError>(()) }).unwrap();
+    /// ```
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// Waits until `duration` has passed, like [`tickwheel::sleep`](crate::sleep), on this timer.
+    ///
+    /// It can be called on any thread, and the future awaited under any executor. The call never
+    /// panics.
+    ///
+    /// ```
+    /// # use tickwheel::{Duration, Timer};
+    /// let runtime = tokio::runtime::Runtime::new()?;
+    /// let timer = runtime.block_on(async { Timer::current() });
+    ///
+    /// // This thread is in no runtime. The other one drives the sleep.
+    /// futures::executor::block_on(timer.sleep(Duration::from_millis(5)));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     #[inline]
     pub fn sleep(&self, duration: Duration) -> Sleep {
         let (shard, deadline) = self.after(duration);
         Sleep::new(Some(shard), None, deadline, duration.is_zero())
     }
 
-    /// Like [`tickwheel::sleep_until`](crate::sleep_until), on this timer.
+    /// Waits until `deadline`, like [`tickwheel::sleep_until`](crate::sleep_until), on this timer.
+    ///
+    /// The deadline is an instant of this timer's clock, [`now`](Timer::now).
+    ///
+    /// ```
+    /// # use tickwheel::{Duration, Timer};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let timer = Timer::builder().tick(Duration::from_millis(100)).build()?;
+    /// let start = timer.now();
+    /// timer.sleep_until(start + Duration::from_millis(250)).await;
+    /// let waited = timer.now() - start;
+    /// assert!(waited.as_millis() >= 250, "never early");
+    /// assert!(waited.as_millis() <= 352, "at most a tick late, and tokio's rounding");
+    /// # Ok::<(), tickwheel::error::BuildError>(()) }).unwrap();
+    /// ```
     pub fn sleep_until(&self, deadline: Instant) -> Sleep {
         Sleep::until(self.shard().clone(), deadline)
     }
 
-    /// Like [`tickwheel::timeout`](crate::timeout), on this timer.
+    /// Bounds the time of a future, like [`tickwheel::timeout`](crate::timeout), on this timer.
+    ///
+    /// Nothing is looked up, not even at the first pending poll.
+    ///
+    /// ```
+    /// # use tickwheel::{Duration, Timer};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// struct Upstream {
+    ///     timer: Timer,
+    ///     answers: tokio::sync::Mutex<tokio::sync::mpsc::Receiver<u64>>,
+    /// }
+    ///
+    /// impl Upstream {
+    ///     async fn answer(&self) -> std::io::Result<Option<u64>> {
+    ///         let mut answers = self.answers.lock().await;
+    ///         Ok(self.timer.timeout(Duration::from_secs(5), answers.recv()).await?)
+    ///     }
+    /// }
+    ///
+    /// let (sender, answers) = tokio::sync::mpsc::channel(1);
+    /// let upstream = Upstream { timer: Timer::current(), answers: answers.into() };
+    /// sender.send(42).await.unwrap();
+    /// assert_eq!(upstream.answer().await?, Some(42));
+    /// assert_eq!(upstream.answer().await.unwrap_err().kind(), std::io::ErrorKind::TimedOut);
+    /// # std::io::Result::Ok(()) }).unwrap();
+    /// ```
     #[inline]
     pub fn timeout<F: IntoFuture>(&self, duration: Duration, future: F) -> Timeout<F::IntoFuture> {
         let (shard, mut deadline) = self.after(duration);
@@ -122,7 +209,32 @@ impl Timer {
         }
     }
 
-    /// Like [`tickwheel::timeout_at`](crate::timeout_at), on this timer.
+    /// Bounds the time of a future until an instant, like
+    /// [`tickwheel::timeout_at`](crate::timeout_at), on this timer.
+    ///
+    /// The deadline is an instant of this timer's clock, [`now`](Timer::now).
+    ///
+    /// ```
+    /// # use tickwheel::{Duration, Timer, error::Elapsed};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// // One deadline for a read of many parts.
+    /// let (sender, mut parts) = tokio::sync::mpsc::channel(8);
+    /// sender.send("head").await?;
+    /// sender.send("body, of which the rest never comes").await?;
+    ///
+    /// let timer = Timer::current();
+    /// let deadline = timer.now() + Duration::from_secs(10);
+    /// let mut read = Vec::new();
+    /// let end = loop {
+    ///     match timer.timeout_at(deadline, parts.recv()).await {
+    ///         Ok(Some(part)) => read.push(part),
+    ///         Ok(None) => break Ok(()),
+    ///         Err(elapsed) => break Err(elapsed),
+    ///     }
+    /// };
+    /// assert_eq!((read.len(), end), (2, Err(Elapsed::new())));
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+    /// ```
     #[inline]
     pub fn timeout_at<F: IntoFuture>(
         &self,
@@ -140,8 +252,27 @@ impl Timer {
         }
     }
 
-    /// Like [`tickwheel::with_deadline`](crate::with_deadline()), on this timer. See
-    /// [`WithDeadline`] for a timer that goes by another clock than the poller.
+    /// Bounds a future and every timeout made within it, like
+    /// [`tickwheel::with_deadline`](crate::with_deadline()), on this timer.
+    ///
+    /// Timeouts within it may be on any timer. See [`WithDeadline`] for a timer that goes by another
+    /// clock than the poller.
+    ///
+    /// ```
+    /// # use tickwheel::{Duration, Instant, Timer, sleep, time_left, timeout};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let coarse = Timer::builder().tick(Duration::from_millis(100)).build()?;
+    /// let deadline = Instant::now() + Duration::from_secs(3);
+    /// let call = coarse.with_deadline(deadline, async {
+    ///     sleep(Duration::from_secs(1)).await;
+    ///     assert!(time_left() <= Some(Duration::from_secs(2)));
+    ///     // On the runtime's timer, but bounded too.
+    ///     timeout(Duration::from_secs(30), std::future::pending::<()>()).await
+    /// });
+    /// let _elapsed = call.await;
+    /// assert!(Instant::now() < deadline + Duration::from_millis(200));
+    /// # Ok::<(), tickwheel::error::BuildError>(()) }).unwrap();
+    /// ```
     #[inline]
     pub fn with_deadline<F: IntoFuture>(
         &self,
@@ -158,41 +289,113 @@ impl Timer {
         }
     }
 
-    /// Like [`tickwheel::interval`](crate::interval), on this timer. Panics if `period` is zero.
+    /// Ticks with a period, first at once, like [`tickwheel::interval`](crate::interval), on this
+    /// timer.
+    ///
+    /// # Panics
+    ///
+    /// If `period` is zero.
+    ///
+    /// ```
+    /// # use tickwheel::{Duration, Timer};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let flusher = Timer::builder().tick(Duration::from_secs(1)).name("flusher").build()?;
+    /// let mut flush = flusher.interval(Duration::from_secs(60));
+    /// let first = flush.tick().await;
+    /// assert_eq!(flush.tick().await - first, Duration::from_secs(60));
+    /// # Ok::<(), tickwheel::error::BuildError>(()) }).unwrap();
+    /// ```
     #[track_caller]
     pub fn interval(&self, period: Duration) -> Interval {
         assert_period(period);
         Interval::new(self.sleep_until(self.now()), period)
     }
 
-    /// Like [`tickwheel::interval_at`](crate::interval_at), on this timer. Panics if `period` is
-    /// zero.
+    /// Ticks with a period, first at `start`, like [`tickwheel::interval_at`](crate::interval_at),
+    /// on this timer.
+    ///
+    /// # Panics
+    ///
+    /// If `period` is zero.
+    ///
+    /// ```
+    /// # use tickwheel::{Duration, Timer};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// // Many connections ping each 30 s. A start of its own for each spreads them.
+    /// let (timer, period) = (Timer::current(), Duration::from_secs(30));
+    /// let connection = 7;
+    /// let start = timer.now() + period.mul_f64(f64::from(connection) / 100.0);
+    /// let mut pings = timer.interval_at(start, period);
+    /// assert_eq!(pings.tick().await, start);
+    /// # });
+    /// ```
     #[track_caller]
     pub fn interval_at(&self, start: Instant, period: Duration) -> Interval {
         assert_period(period);
         Interval::new(self.sleep_until(start), period)
     }
 
-    /// A deadline that expires when `timeout` has passed since its last reset, armed at once.
+    /// Arms a deadline that expires when `timeout` has passed since its last reset.
+    ///
+    /// It is armed at once, whether or not it is polled. It resolves to
     /// [`Cancelled`](crate::error::Cancelled) if the timer's runtime has shut down.
+    ///
+    /// ```
+    /// # use tickwheel::{Duration, Timer, sleep};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let timer = Timer::current();
+    /// let start = timer.now();
+    /// let idle = timer.deadline(Duration::from_secs(30));
+    /// let handle = idle.handle();
+    /// sleep(Duration::from_secs(20)).await;
+    /// assert!(handle.reset(), "in time");
+    ///
+    /// assert_eq!(idle.await, Ok(()));
+    /// assert_eq!((timer.now() - start).as_secs(), 50);
+    /// # });
+    /// ```
     pub fn deadline(&self, timeout: Duration) -> Deadline {
         Deadline::new(self.shard().clone(), timeout)
     }
 
-    /// The present instant of the system's clock. With tokio's `test-util` the timer of a
+    /// Returns the present instant of the system's clock. With tokio's `test-util` the timer of a
     /// current-thread runtime reads [`Instant::now`] on the calling thread.
     pub fn now(&self) -> Instant {
         self.inner.clock.now_instant()
     }
 
-    /// Counts of the timer's work, past and present. Locks each shard for under a microsecond.
+    /// Returns counts of the timer's work, past and present. It locks each shard for under a
+    /// microsecond.
+    ///
+    /// ```
+    /// # use tickwheel::{Duration, Timer};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let timer = Timer::current();
+    /// let late = timer.timeout(Duration::from_secs(1), std::future::pending::<()>());
+    /// assert!(late.await.is_err());
+    /// let _idle = timer.deadline(Duration::from_secs(30));
+    ///
+    /// let metrics = timer.metrics();
+    /// assert_eq!((metrics.armed, metrics.fired, metrics.pending), (2, 1, 1));
+    /// # });
+    /// ```
     pub fn metrics(&self) -> Metrics {
         let shards = self.inner.shards.iter().map(|shard| shard.counts());
         Metrics::new(shards, &self.inner.driver, &self.inner.clock)
     }
 
-    /// The contents of every slot of every level. Locks each shard for some microseconds, however
-    /// many timers there are.
+    /// Returns the number of timers in every slot of every level. It locks each shard for some
+    /// microseconds, however many timers there are.
+    ///
+    /// ```
+    /// # use tickwheel::{Duration, Timer};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let timer = Timer::current();
+    /// let _idle = [10, 10, 20].map(|seconds| timer.deadline(Duration::from_secs(seconds)));
+    /// println!("{}", timer.snapshot()); // for a person who looks for a crowd of timers
+    /// # assert!(timer.snapshot().to_string().starts_with("timers 3,"));
+    /// # });
+    /// ```
     pub fn snapshot(&self) -> Snapshot {
         let clock = &self.inner.clock;
         let now = clock.current_tick().get();
