@@ -21,11 +21,25 @@ pub use tokio::time::error::Error;
 pub struct Elapsed(());
 
 impl Elapsed {
-    /// The error itself, for adapters that bound something by a [`Sleep`](crate::Sleep).
+    /// Makes the error, for adapters that bound something by a [`Sleep`](crate::Sleep).
     ///
     /// ```
-    /// # use tickwheel::error::Elapsed;
-    /// assert_eq!(Elapsed::new().to_string(), "deadline has elapsed");
+    /// # use tickwheel::{Duration, Sleep, error::Elapsed, sleep};
+    /// # use tokio::sync::mpsc::Receiver;
+    /// /// Receives within a time that starts where the caller wants it to.
+    /// async fn receive(from: &mut Receiver<u8>, bound: &mut Sleep) -> Result<Option<u8>, Elapsed> {
+    ///     tokio::select! {
+    ///         biased;
+    ///         message = from.recv() => Ok(message),
+    ///         () = bound => Err(Elapsed::new()),
+    ///     }
+    /// }
+    ///
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let (_sender, mut from) = tokio::sync::mpsc::channel(1);
+    /// let received = receive(&mut from, &mut sleep(Duration::from_secs(1))).await;
+    /// assert_eq!(received, Err(Elapsed::new()));
+    /// # });
     /// ```
     // There is no `Default`: an error does not come from nothing.
     #[allow(clippy::new_without_default)]
@@ -92,18 +106,53 @@ impl Cancelled {
         Cancelled([Handle, Replaced, Drained, Shutdown][bits as usize & 3])
     }
 
-    /// Whether a newer deadline under its key of a map replaced it.
+    /// Returns whether a newer deadline under its key of a map replaced it.
+    ///
+    /// ```
+    /// # use tickwheel::{DeadlineMap, Duration, Timer};
+    /// # tokio_test::block_on(async {
+    /// let clients = DeadlineMap::new(&Timer::current());
+    /// let first = clients.insert("client 1", Duration::from_secs(60))?;
+    /// let _second = clients.insert("client 1", Duration::from_secs(60))?;
+    /// // MQTT closes the older connection of a client with its own reason.
+    /// assert!(first.await.unwrap_err().is_replaced());
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+    /// ```
     pub fn is_replaced(&self) -> bool {
         self.0 == Cause::Replaced
     }
 
-    /// Whether its map was [drained](crate::DeadlineMap::drain) or
+    /// Returns whether its map was [drained](crate::DeadlineMap::drain) or
     /// [closed](crate::DeadlineMap::close).
+    ///
+    /// ```
+    /// # use tickwheel::{DeadlineMap, Duration, Timer};
+    /// # tokio_test::block_on(async {
+    /// let connections = DeadlineMap::new(&Timer::current());
+    /// let idle = connections.insert("10.0.0.7:4711", Duration::from_secs(60))?;
+    /// let farewell = match { connections.close(); idle.await } {
+    ///     Ok(()) => "you were idle",
+    ///     Err(end) if end.is_drained() => "the server goes down",
+    ///     Err(_) => "you were removed",
+    /// };
+    /// assert_eq!(farewell, "the server goes down");
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+    /// ```
     pub fn is_drained(&self) -> bool {
         self.0 == Cause::Drained
     }
 
-    /// Whether the runtime that drove the deadline's timer has shut down.
+    /// Returns whether the runtime that drove the deadline's timer has shut down.
+    ///
+    /// ```
+    /// # use tickwheel::{Duration, Timer};
+    /// let runtime = tokio::runtime::Runtime::new()?;
+    /// let idle = runtime.block_on(async { Timer::current().deadline(Duration::from_secs(60)) });
+    /// drop(runtime);
+    /// let end = futures::executor::block_on(idle);
+    /// assert!(end.unwrap_err().is_shutdown());
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn is_shutdown(&self) -> bool {
         self.0 == Cause::Shutdown
     }
@@ -154,9 +203,11 @@ pub enum InsertError<T> {
 
 /// The methods and traits of an error that returns the rejected key or pair.
 macro_rules! gives_back {
-    ($error:ident: $($variant:ident, $text:expr;)*) => {
+    ($(#[$example:meta])* $error:ident: $($variant:ident, $text:expr;)*) => {
         impl<T> $error<T> {
-            /// The key, or key and value, that was not inserted.
+            /// Returns the key, or key and value, that was not inserted.
+            ///
+            $(#[$example])*
             pub fn into_inner(self) -> T {
                 match self {
                     $($error::$variant(back))|* => back,
@@ -190,6 +241,16 @@ const AT_CAPACITY: &str =
 const OCCUPIED: &str = "the key is in the map; `insert` replaces what is under it";
 
 gives_back! {
+    /// ```
+    /// # use tickwheel::{DelayMap, Duration, Timer};
+    /// # tokio_test::block_on(async {
+    /// let (mail, _due) = DelayMap::with_limit(&Timer::current(), 0);
+    /// let letter = "to alice".to_owned();
+    /// let rejected = mail.insert("letter 1", letter, Duration::from_secs(60)).unwrap_err();
+    /// let (_key, letter) = rejected.into_inner(); // to be stored elsewhere, without a clone
+    /// assert_eq!(letter, "to alice");
+    /// # });
+    /// ```
     InsertError:
     Closed, CLOSED;
     AtCapacity, AT_CAPACITY;
@@ -218,6 +279,16 @@ impl<T> From<InsertError<T>> for InsertIfAbsentError<T> {
 }
 
 gives_back! {
+    /// ```
+    /// # use tickwheel::{DeadlineMap, Duration, Timer};
+    /// # tokio_test::block_on(async {
+    /// let locks = DeadlineMap::new(&Timer::current());
+    /// let _held = locks.insert_if_absent("row 7".to_owned(), Duration::from_secs(30)).unwrap();
+    /// let rejected = locks.insert_if_absent("row 7".to_owned(), Duration::from_secs(30));
+    /// let key = rejected.unwrap_err().into_inner(); // for the next try
+    /// assert_eq!(key, "row 7");
+    /// # });
+    /// ```
     InsertIfAbsentError:
     Occupied, OCCUPIED;
     Closed, CLOSED;
