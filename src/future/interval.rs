@@ -54,6 +54,26 @@ impl Interval {
     /// # Cancel safety
     ///
     /// Dropping it before it completes, as in a `select!`, loses no tick.
+    ///
+    /// # Panics
+    ///
+    /// If it is polled while pending and the runtime that drives the timer has shut down.
+    ///
+    /// ```
+    /// # use tickwheel::{Duration, Instant, interval, sleep};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let mut heartbeat = interval(Duration::from_secs(15));
+    /// let mut answer = sleep(Duration::from_secs(40));
+    /// let mut sent = 0;
+    /// loop {
+    ///     tokio::select! {
+    ///         _scheduled = heartbeat.tick() => sent += 1,
+    ///         () = &mut answer => break,
+    ///     }
+    /// }
+    /// assert_eq!(sent, 3, "at 0, 15 and 30 s");
+    /// # });
+    /// ```
     pub async fn tick(&mut self) -> Instant {
         poll_fn(|cx| self.poll_tick(cx)).await
     }
@@ -62,7 +82,33 @@ impl Interval {
     ///
     /// # Panics
     ///
-    /// When the runtime that drives the timer has shut down.
+    /// If the tick is pending and the runtime that drives the timer has shut down.
+    ///
+    /// ```
+    /// use std::pin::Pin;
+    /// use std::task::{Context, Poll, ready};
+    /// use futures::{Stream, StreamExt};
+    /// use tickwheel::{Duration, Interval, interval};
+    ///
+    /// /// A stream that counts down, a number each second.
+    /// struct Countdown(Interval, u32);
+    ///
+    /// impl Stream for Countdown {
+    ///     type Item = u32;
+    ///
+    ///     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<u32>> {
+    ///         ready!(self.0.poll_tick(cx));
+    ///         let left = self.1.checked_sub(1);
+    ///         self.1 = left.unwrap_or(0);
+    ///         Poll::Ready(left)
+    ///     }
+    /// }
+    ///
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let countdown = Countdown(interval(Duration::from_secs(1)), 3);
+    /// assert_eq!(countdown.collect::<Vec<_>>().await, [2, 1, 0]);
+    /// # });
+    /// ```
     #[inline]
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         let tick = ready!(self.try_poll_tick(cx));
@@ -116,37 +162,99 @@ impl Interval {
     }
 
     /// Makes the next tick come one period from now.
+    ///
+    /// ```
+    /// # use tickwheel::{Duration, interval, sleep};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let mut ping = interval(Duration::from_secs(30));
+    /// let start = ping.tick().await;
+    /// sleep(Duration::from_secs(20)).await; // then the peer sends something
+    /// ping.reset(); // so it is alive, and needs no ping before 50 s
+    /// assert_eq!((ping.tick().await - start).as_secs(), 50);
+    /// # });
+    /// ```
     #[inline]
     pub fn reset(&mut self) {
         self.sleep.reset_after(self.period);
     }
 
-    /// Makes the next tick come at once.
+    /// Makes the next tick come at once, and the ticks after it one period apart.
+    ///
+    /// ```
+    /// # use tickwheel::{Duration, interval, sleep};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let mut flush = interval(Duration::from_secs(60));
+    /// let start = flush.tick().await;
+    /// sleep(Duration::from_secs(10)).await; // then the buffer is full
+    /// flush.reset_immediately();
+    /// assert_eq!((flush.tick().await - start).as_secs(), 10);
+    /// assert_eq!((flush.tick().await - start).as_secs(), 70);
+    /// # });
+    /// ```
     pub fn reset_immediately(&mut self) {
         self.sleep.reset_after(Duration::ZERO);
     }
 
     /// Makes the next tick come `after` from now, and the ticks after it one period apart.
+    ///
+    /// ```
+    /// # use tickwheel::{Duration, interval};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let mut refresh = interval(Duration::from_secs(600));
+    /// let start = refresh.tick().await;
+    /// // It failed. The next try is in ten seconds, and the usual period counts from there.
+    /// refresh.reset_after(Duration::from_secs(10));
+    /// assert_eq!((refresh.tick().await - start).as_secs(), 10);
+    /// assert_eq!((refresh.tick().await - start).as_secs(), 610);
+    /// # });
+    /// ```
     pub fn reset_after(&mut self, after: Duration) {
         self.sleep.reset_after(after);
     }
 
     /// Makes the next tick come at `deadline`, and the ticks after it one period apart.
+    ///
+    /// A deadline that has passed counts as missed, by the
+    /// [`missed_tick_behavior`](Interval::missed_tick_behavior).
+    ///
+    /// ```
+    /// # use tickwheel::{Duration, interval};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// // Two intervals that tick together from the second's next tick on.
+    /// let mut first = interval(Duration::from_secs(10));
+    /// let mut second = interval(Duration::from_secs(10));
+    /// let start = first.tick().await;
+    /// second.reset_at(start + first.period());
+    /// assert_eq!(first.tick().await, second.tick().await);
+    /// # });
+    /// ```
     pub fn reset_at(&mut self, deadline: Instant) {
         self.sleep.reset_to(deadline, false);
     }
 
-    /// The behaviour when ticks were missed.
+    /// Returns the behaviour when ticks were missed.
     pub fn missed_tick_behavior(&self) -> MissedTickBehavior {
         self.missed_tick_behavior
     }
 
     /// Sets the behaviour when ticks were missed. The default is [`MissedTickBehavior::Burst`].
+    ///
+    /// ```
+    /// # use tickwheel::{Duration, MissedTickBehavior, interval, sleep};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let mut sample = interval(Duration::from_secs(10));
+    /// sample.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    /// let start = sample.tick().await;
+    /// sleep(Duration::from_secs(34)).await; // longer than three periods
+    /// assert_eq!((sample.tick().await - start).as_secs(), 10, "late");
+    /// assert_eq!((sample.tick().await - start).as_secs(), 40, "20 and 30 are left out");
+    /// # });
+    /// ```
     pub fn set_missed_tick_behavior(&mut self, behavior: MissedTickBehavior) {
         self.missed_tick_behavior = behavior;
     }
 
-    /// The period.
+    /// Returns the period.
     pub fn period(&self) -> Duration {
         self.period
     }

@@ -76,7 +76,8 @@ use crate::wheel::{Key, PackedKey};
 ///
 /// # Panics
 ///
-/// If it is polled while pending and the runtime that drives its timer has shut down, as tokio's.
+/// If it is polled while pending and the runtime that drives its timer has shut down. tokio's
+/// panics there too. [`try_poll`](Sleep::try_poll) returns an error instead.
 ///
 /// ```
 /// # use tickwheel::{Duration, sleep};
@@ -101,7 +102,7 @@ const LINE: Duration = Duration::from_millis(1);
 
 pub(crate) type FindShard = fn() -> Arc<Shard>;
 
-/// Whoever leaves a state drops what it holds, so that most sleeps need no drop.
+/// The code that leaves a state drops its contents, so most sleeps have nothing to drop.
 // With a tag of two bytes, a new sleep is moved in whole words.
 #[repr(u16)]
 enum State {
@@ -109,8 +110,8 @@ enum State {
         /// Neither polled nor reset, and the timeout around it has returned no output.
         is_new: bool,
         /// Whether it may have been due when it was made or reset. Then the poll reads the clock
-        /// before it arms. If another is due by now, the driver fires it, or has passed its tick,
-        /// and then nothing is armed.
+        /// before it arms. A sleep that was not due then may be due now: the driver fires it, or,
+        /// if it has already passed that tick, nothing is armed.
         may_be_due: bool,
         /// Where a detached sleep finds its timer.
         find: Option<FindShard>,
@@ -165,7 +166,7 @@ impl Sleep {
         }
     }
 
-    /// The instant from which the sleep is ready.
+    /// Returns the instant from which the sleep is ready.
     ///
     /// It is never before the call that made or reset the sleep plus its duration. An excessive
     /// duration ends 146 years after the timer was made.
@@ -174,8 +175,22 @@ impl Sleep {
         self.deadline
     }
 
-    /// Whether the sleep has elapsed: its timer has fired, or, if it was reset and not polled since
-    /// it was last ready, its deadline has passed.
+    /// Returns whether the sleep has elapsed: its timer has fired, or, if it was reset and not
+    /// polled since it was last ready, its deadline has passed.
+    ///
+    /// A sleep that was neither polled nor reset has not elapsed.
+    ///
+    /// ```
+    /// # use tickwheel::{Duration, sleep};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let mut pause = sleep(Duration::from_secs(1));
+    /// assert!(!pause.is_elapsed());
+    /// (&mut pause).await;
+    /// assert!(pause.is_elapsed());
+    /// pause.reset_after(Duration::from_secs(1));
+    /// assert!(!pause.is_elapsed(), "it is pending again");
+    /// # });
+    /// ```
     pub fn is_elapsed(&self) -> bool {
         match (&self.state, &self.shard) {
             (State::Elapsed | State::Kept(_), _) => true,
@@ -190,12 +205,6 @@ impl Sleep {
         }
     }
 
-    /// Like [`reset_at`](Sleep::reset_at). It takes a pinned reference, as
-    /// [`tokio::time::Sleep::reset`] does, for calls through a projection.
-    pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
-        self.get_mut().reset_at(deadline);
-    }
-
     /// Moves the deadline, earlier or later. A sleep that has elapsed is pending again.
     ///
     /// As with tokio, the task that polled last is woken at the new deadline, and at no other, and
@@ -205,17 +214,84 @@ impl Sleep {
     /// The first reset to later of an armed sleep takes one lock of the timer's shard and allocates
     /// 56 bytes. Each further one is a compare-exchange, or nothing if the deadline stays in its
     /// tick. A reset to earlier takes the lock.
+    ///
+    /// ```
+    /// # use tickwheel::{Duration, Instant, sleep_until};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let start = Instant::now();
+    /// let second = |n| start + Duration::from_secs(n);
+    /// let mut next = sleep_until(second(60));
+    ///
+    /// // A job that is due earlier comes while the task waits.
+    /// let (sender, mut jobs) = tokio::sync::mpsc::channel(1);
+    /// sender.send(second(5)).await?;
+    /// loop {
+    ///     tokio::select! {
+    ///         () = &mut next => break,
+    ///         Some(due) = jobs.recv() => next.reset_at(due.min(next.deadline())),
+    ///     }
+    /// }
+    /// assert_eq!(start.elapsed().as_secs(), 5);
+    /// # drop(sender);
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+    /// ```
     #[inline]
     pub fn reset_at(&mut self, deadline: Instant) {
         self.reset_to(deadline, true);
     }
 
-    /// Like [`reset_at`](Sleep::reset_at), to `duration` from now.
+    /// Moves the deadline to `duration` from now, like [`reset_at`](Sleep::reset_at).
+    ///
+    /// Zero waits for the next line of tokio's grid, and an excessive duration saturates.
+    ///
+    /// ```
+    /// # use tickwheel::{Duration, Instant, sleep};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// # let (sender, mut bytes) = tokio::sync::mpsc::channel(1);
+    /// # tokio::spawn(async move {
+    /// #     for byte in 0..3_u8 {
+    /// #         sleep(Duration::from_secs(20)).await;
+    /// #         sender.send(byte).await.unwrap();
+    /// #     }
+    /// #     std::future::pending::<()>().await;
+    /// # });
+    /// // One idle timeout for a whole connection: every byte pushes it back.
+    /// let idle_after = Duration::from_secs(30);
+    /// let (start, mut idle) = (Instant::now(), sleep(idle_after));
+    /// loop {
+    ///     tokio::select! {
+    ///         biased;
+    ///         Some(_byte) = bytes.recv() => idle.reset_after(idle_after), // at 20, 40 and 60 s
+    ///         () = &mut idle => break,
+    ///     }
+    /// }
+    /// assert_eq!(start.elapsed().as_secs(), 90);
+    /// # });
+    /// ```
     #[inline]
     pub fn reset_after(&mut self, duration: Duration) {
         let deadline = self.now().checked_add(duration);
         let deadline = deadline.unwrap_or_else(|| self.attach().clock().instant(Moment::MAX));
         self.reset_to(deadline, duration.is_zero());
+    }
+
+    /// Moves the deadline, like [`reset_at`](Sleep::reset_at). It takes a pinned reference, as
+    /// [`tokio::time::Sleep::reset`] does, for calls through a projection.
+    ///
+    /// ```
+    /// # use tickwheel::time::{Duration, Instant, sleep};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// // Code that was written for tokio pins its sleep, and need not change.
+    /// let nap = sleep(Duration::from_secs(10));
+    /// tokio::pin!(nap);
+    /// let start = Instant::now();
+    /// nap.as_mut().reset(start + Duration::from_secs(1));
+    /// nap.await;
+    /// assert_eq!(start.elapsed().as_secs(), 1);
+    /// # });
+    /// ```
+    pub fn reset(self: Pin<&mut Self>, deadline: Instant) {
+        self.get_mut().reset_at(deadline);
     }
 
     #[inline]

@@ -31,6 +31,7 @@ pin_project! {
     /// # Panics
     ///
     /// If it is polled while pending and the runtime that drives its timer has shut down.
+    /// [`try_poll`](Timeout::try_poll) returns an error instead.
     ///
     /// ```
     /// # use tickwheel::{Duration, timeout};

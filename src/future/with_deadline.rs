@@ -20,8 +20,8 @@ use crate::future::limit::{current, next_tick, open};
 use crate::future::sleep::{Sleep, panic_shut_down};
 use crate::runtime::coop;
 
-/// The time left until the innermost deadline that a [`with_deadline`](crate::with_deadline()) has
-/// opened; `None` where none is open.
+/// Returns the time left until the innermost deadline that a
+/// [`with_deadline`](crate::with_deadline()) has opened, or `None` where none is open.
 ///
 /// This is the budget for the next call, for example for its header. It is never more than the time
 /// left, and zero once the deadline has passed. It reads the clock only if a deadline is open.
@@ -39,8 +39,8 @@ pub fn time_left() -> Option<Duration> {
     Some(deadline.saturating_duration_since(Instant::now()))
 }
 
-/// The innermost deadline that a [`with_deadline`](crate::with_deadline()) has opened; `None` where
-/// none is open. It reads no clock.
+/// Returns the innermost deadline that a [`with_deadline`](crate::with_deadline()) has opened, or
+/// `None` where none is open. It does not read the clock.
 ///
 /// A spawned task is not bound by the deadline of the task that spawns it. To carry the deadline
 /// along:
