@@ -27,11 +27,11 @@ impl Elapsed {
     /// # use tickwheel::{Duration, Sleep, error::Elapsed, sleep};
     /// # use tokio::sync::mpsc::Receiver;
     /// /// Receives within a time that starts where the caller wants it to.
-    /// async fn receive(from: &mut Receiver<u8>, bound: &mut Sleep) -> Result<Option<u8>, Elapsed> {
+    /// async fn receive(from: &mut Receiver<u8>, end: &mut Sleep) -> Result<Option<u8>, Elapsed> {
     ///     tokio::select! {
     ///         biased;
     ///         message = from.recv() => Ok(message),
-    ///         () = bound => Err(Elapsed::new()),
+    ///         () = end => Err(Elapsed::new()),
     ///     }
     /// }
     ///

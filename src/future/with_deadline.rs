@@ -130,7 +130,8 @@ impl<F: Future> WithDeadline<F> {
     ///
     /// let elsewhere = tokio::runtime::Runtime::new()?;
     /// let timer = elsewhere.block_on(async { Timer::current() });
-    /// let mut call = pin!(timer.with_deadline(timer.now() + Duration::from_secs(60), pending::<()>()));
+    /// let deadline = timer.now() + Duration::from_secs(60);
+    /// let mut call = pin!(timer.with_deadline(deadline, pending::<()>()));
     /// drop(elsewhere);
     /// let end = futures::executor::block_on(poll_fn(|cx| call.as_mut().try_poll(cx)));
     /// assert!(end.unwrap_err().is_shutdown());

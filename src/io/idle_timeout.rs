@@ -96,7 +96,22 @@ impl<T> IdleTimeout<T> {
     ///
     /// # Panics
     ///
-    /// Outside a tokio runtime, and in one without a time driver, as [`Timer::current`] does.
+    /// Where [`Timer::current`] does: outside a tokio runtime, and in one without a time driver.
+    ///
+    /// ```
+    /// use tickwheel::{Duration, io::IdleTimeout};
+    /// use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    ///
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let minute = Duration::from_secs(60);
+    /// let (client, server) = tokio::io::duplex(64);
+    /// // A relay closes if both sides are silent. Here the client sends, and the server listens.
+    /// let mut sides = [client, server].map(|side| IdleTimeout::new(side, minute));
+    /// let [client, server] = &mut sides;
+    /// client.write_all(b"ping").await?;
+    /// assert_eq!(server.read(&mut [0; 64]).await?, 4);
+    /// # std::io::Result::Ok(()) }).unwrap();
+    /// ```
     #[track_caller]
     pub fn new(stream: T, timeout: Duration) -> IdleTimeout<T> {
         IdleTimeout::new_on(&Timer::current(), stream, timeout)
@@ -121,7 +136,7 @@ impl<T> IdleTimeout<T> {
         }
     }
 
-    /// A handle to the deadline: [the effect of its calls](IdleTimeout#the-handle).
+    /// Returns a handle to the deadline: [the effect of its calls](IdleTimeout#the-handle).
     ///
     /// ```
     /// # use tickwheel::{Duration, io::IdleTimeout};

@@ -26,6 +26,8 @@
 //! - *A walk from part to part, against inserts and drops.* A key never changes its part, so it is
 //!   seen once.
 
+mod inner;
+
 use std::borrow::Borrow;
 use std::fmt;
 use std::future::Future;
@@ -41,11 +43,12 @@ use tokio::time::Instant;
 use crate::deadline::ResetHandle;
 use crate::deadline::warn_before::WarnBefore;
 use crate::error::{Cancelled, InsertError, InsertIfAbsentError};
-use crate::keyed::linear_hash_table::{Hashed, LinearHashTable};
-use crate::keyed::table::{DefaultHashBuilder, PartGuard, Reentry, Table, hash_of};
+use crate::keyed::linear_hash_table::LinearHashTable;
+use crate::keyed::table::{DefaultHashBuilder, Reentry, hash_of};
 use crate::shard::DeadlineRef;
 use crate::shard::word::{EXPIRED, MapTag, Word};
 use crate::timer::Timer;
+use inner::{Entry, Inner};
 
 /// One awaited deadline for each key. Any task resets, cancels or expires it by the key alone.
 ///
@@ -101,10 +104,67 @@ pub struct DeadlineMap<K, S = DefaultHashBuilder> {
     hash_builder: S,
 }
 
+impl<K: Hash + Eq + Clone + Send + Sync + 'static> DeadlineMap<K> {
+    /// Makes an empty map whose deadlines are on `timer`.
+    ///
+    /// ```
+    /// use std::net::SocketAddr;
+    /// use tickwheel::{DeadlineMap, Duration, Timer};
+    ///
+    /// # tokio_test::block_on(async {
+    /// // Each task of a server has a clone, and all of them are one map.
+    /// let connections: DeadlineMap<SocketAddr> = DeadlineMap::new(&Timer::current());
+    /// let peer = "10.0.0.7:4711".parse()?;
+    /// let _idle = connections.clone().insert(peer, Duration::from_secs(60))?;
+    /// assert!(connections.reset(&peer));
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+    /// ```
+    pub fn new(timer: &Timer) -> Self {
+        Self::with_limit(timer, usize::MAX)
+    }
+
+    /// Makes an empty map that holds at most `max` keys, expired or not.
+    ///
+    /// It is for keys that outsiders choose, which would otherwise fill the memory.
+    ///
+    /// ```
+    /// # use tickwheel::{DeadlineMap, Duration, Timer, error::InsertError};
+    /// # tokio_test::block_on(async {
+    /// let minute = Duration::from_secs(60);
+    /// let clients = DeadlineMap::with_limit(&Timer::current(), 1);
+    /// let first = clients.insert("first", minute)?;
+    /// let rejected = clients.insert("second", minute).unwrap_err();
+    /// assert_eq!(rejected, InsertError::AtCapacity("second"));
+    ///
+    /// let again = clients.insert("first", minute)?; // this one replaces its older deadline
+    /// drop((first, again)); // its key goes with it
+    /// let _second = clients.insert("second", minute)?;
+    /// # Ok::<(), InsertError<&str>>(()) }).unwrap();
+    /// ```
+    pub fn with_limit(timer: &Timer, max: usize) -> Self {
+        Self::with_limit_and_hasher(timer, max, DefaultHashBuilder::of(timer))
+    }
+}
+
 impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K, S> {
     /// Like [`with_limit`](DeadlineMap::with_limit), with a hasher of your own. A limit of
-    /// `usize::MAX` is none. The default hasher withstands keys that were chosen to collide. A
-    /// faster one is fine for keys that no outsider can choose.
+    /// `usize::MAX` is none.
+    ///
+    /// The default hasher withstands keys that were chosen to collide. A faster one is fine for
+    /// keys that no outsider can choose.
+    ///
+    /// ```
+    /// use std::hash::{BuildHasherDefault, DefaultHasher};
+    /// use tickwheel::{DeadlineMap, Duration, Timer};
+    ///
+    /// # tokio_test::block_on(async {
+    /// // In its place, for example, the hasher of `rustc-hash` or `ahash`.
+    /// let hasher = BuildHasherDefault::<DefaultHasher>::default();
+    /// let requests = DeadlineMap::with_limit_and_hasher(&Timer::current(), usize::MAX, hasher);
+    /// let _timeout = requests.insert(1_u64, Duration::from_secs(5))?; // we number them ourselves
+    /// assert!(requests.contains_key(&1));
+    /// # Ok::<(), tickwheel::error::InsertError<u64>>(()) }).unwrap();
+    /// ```
     pub fn with_limit_and_hasher(timer: &Timer, max: usize, hash_builder: S) -> Self {
         DeadlineMap {
             inner: Arc::new(Inner::new(timer, max)),
@@ -119,6 +179,20 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     ///
     /// Both return the key. [`InsertError::Closed`] after [`close`](DeadlineMap::close).
     /// [`InsertError::AtCapacity`] if the key is new and the map is at its limit.
+    ///
+    /// ```
+    /// # use tickwheel::{DeadlineMap, Duration, Timer};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let connections = DeadlineMap::new(&Timer::current());
+    /// let idle = connections.insert("10.0.0.7:4711", Duration::from_secs(60))?;
+    /// tokio::select! {
+    ///     end = idle => assert_eq!(end, Ok(()), "nothing came for a minute"),
+    ///     () = serve() => {}
+    /// }
+    /// assert!(connections.is_empty(), "the key goes with its deadline");
+    /// # async fn serve() { std::future::pending().await }
+    /// # Ok::<(), tickwheel::error::InsertError<&str>>(()) }).unwrap();
+    /// ```
     pub fn insert(&self, key: K, timeout: Duration) -> Result<KeyedDeadline<K>, InsertError<K>> {
         self.put(self.hash(&key), key, timeout, None)
     }
@@ -131,6 +205,20 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     /// All return the key. [`Occupied`](InsertIfAbsentError::Occupied) if the key is in the map,
     /// its deadline pending or not; that deadline does not change. The others are those of an
     /// insert. A closed map always returns [`Closed`](InsertIfAbsentError::Closed).
+    ///
+    /// ```
+    /// # use tickwheel::{DeadlineMap, Duration, Timer, error::InsertIfAbsentError};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// // A lease that one task at a time holds, for at most half a minute.
+    /// let (leases, half) = (DeadlineMap::new(&Timer::current()), Duration::from_secs(30));
+    /// let held = leases.insert_if_absent("row 7", half)?;
+    /// let second = leases.insert_if_absent("row 7", half);
+    /// assert_eq!(second.unwrap_err(), InsertIfAbsentError::Occupied("row 7"));
+    ///
+    /// drop(held); // the holder is done
+    /// let _held = leases.insert_if_absent("row 7", half)?;
+    /// # Ok::<(), InsertIfAbsentError<&str>>(()) }).unwrap();
+    /// ```
     pub fn insert_if_absent(
         &self,
         key: K,
@@ -198,7 +286,20 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     }
 
     /// Removes a key and cancels its deadline, if pending. Returns `false` if the key is not in the
-    /// map. [`ResetHandle::cancel`] keeps the key, so that its deadline can be restarted.
+    /// map.
+    ///
+    /// [`ResetHandle::cancel`] keeps the key, so that its deadline can be restarted.
+    ///
+    /// ```
+    /// # use tickwheel::{DeadlineMap, Duration, Timer};
+    /// # tokio_test::block_on(async {
+    /// let sessions = DeadlineMap::new(&Timer::current());
+    /// let alice = sessions.insert("alice".to_owned(), Duration::from_secs(60))?;
+    /// assert!(sessions.remove("alice"), "she logs out");
+    /// assert!(alice.await.is_err(), "her task learns of it");
+    /// assert!(!sessions.remove("alice"));
+    /// # Ok::<(), tickwheel::error::InsertError<String>>(()) }).unwrap();
+    /// ```
     pub fn remove<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -207,8 +308,23 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         self.settle_taken(self.inner.take(self.hash(key), is_it))
     }
 
-    /// Removes the key of a deadline and cancels that, but no newer one under the same key. Returns
-    /// `false`, without any effect, if it was replaced or removed, or is of another map.
+    /// Removes the key of a deadline and cancels that deadline, unless the key has a newer one.
+    /// Returns `false`, without any effect, if the deadline was replaced or removed, or is of
+    /// another map.
+    ///
+    /// ```
+    /// # use tickwheel::{DeadlineMap, Duration, Timer};
+    /// # tokio_test::block_on(async {
+    /// let clients = DeadlineMap::new(&Timer::current());
+    /// let older = clients.insert("client 1", Duration::from_secs(60))?;
+    /// let newer = clients.insert("client 1", Duration::from_secs(60))?; // it has connected again
+    ///
+    /// // The task of the older connection ends, and must not take out the newer one.
+    /// assert!(!clients.compare_and_remove(&older));
+    /// assert!(clients.contains_key("client 1"));
+    /// assert!(clients.compare_and_remove(&newer));
+    /// # Ok::<(), tickwheel::error::InsertError<&str>>(()) }).unwrap();
+    /// ```
     pub fn compare_and_remove(&self, deadline: &KeyedDeadline<K>) -> bool {
         self.settle_taken(self.inner.take_own(&deadline.word))
     }
@@ -223,7 +339,22 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     }
 
     /// Pushes the deadline of a key to now plus its timeout, like [`ResetHandle::reset`]. Returns
-    /// `false` if the key is not in the map.
+    /// `false` if that is too late, or if the key is not in the map.
+    ///
+    /// ```
+    /// # use tickwheel::{DeadlineMap, Duration, Timer, sleep};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let sessions = DeadlineMap::new(&Timer::current());
+    /// let alice = sessions.insert("alice".to_owned(), Duration::from_secs(60))?;
+    /// for _request in 0..3 {
+    ///     sleep(Duration::from_secs(50)).await;
+    ///     assert!(sessions.reset("alice"), "in time, so she stays logged in");
+    /// }
+    /// sleep(Duration::from_secs(61)).await;
+    /// assert!(!sessions.reset("alice"), "too late");
+    /// assert_eq!(alice.await, Ok(()));
+    /// # Ok::<(), tickwheel::error::InsertError<String>>(()) }).unwrap();
+    /// ```
     pub fn reset<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -234,6 +365,22 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     }
 
     /// Like [`reset`](DeadlineMap::reset), counted from an instant: [`ResetHandle::reset_from`].
+    ///
+    /// ```
+    /// # use tickwheel::{DeadlineMap, Duration, Instant, Timer, sleep};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let connections = DeadlineMap::new(&Timer::current());
+    /// let start = Instant::now();
+    /// let idle = connections.insert("10.0.0.7:4711", Duration::from_secs(60))?;
+    ///
+    /// // A datagram that another thread received at 20 s, and hands over at 30 s.
+    /// let received = start + Duration::from_secs(20);
+    /// sleep(Duration::from_secs(30)).await;
+    /// assert!(connections.reset_from("10.0.0.7:4711", received));
+    /// idle.await?;
+    /// assert_eq!(start.elapsed().as_secs(), 80);
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+    /// ```
     pub fn reset_from<Q: Hash + Eq + ?Sized>(&self, key: &Q, since: Instant) -> bool
     where
         K: Borrow<Q>,
@@ -244,7 +391,18 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         self.act(key, try_reset, |deadline| deadline.reset(now, since))
     }
 
-    /// Expires the deadline of a key, like [`ResetHandle::expire`]. `false` if the key is missing.
+    /// Expires the deadline of a key now, like [`ResetHandle::expire`]. Returns `false` if it has
+    /// already ended, or if the key is not in the map.
+    ///
+    /// ```
+    /// # use tickwheel::{DeadlineMap, Duration, Timer};
+    /// # tokio_test::block_on(async {
+    /// let batches = DeadlineMap::new(&Timer::current());
+    /// let batch = batches.insert("metrics", Duration::from_secs(10))?;
+    /// assert!(batches.expire("metrics"), "it is full, and need not wait");
+    /// assert_eq!(batch.await, Ok(()), "as if its time had passed");
+    /// # Ok::<(), tickwheel::error::InsertError<&str>>(()) }).unwrap();
+    /// ```
     pub fn expire<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -253,8 +411,24 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         self.act(key, |_| false, expire)
     }
 
-    /// The handle of the deadline that is now the key's, for all other calls, or to reset it often
-    /// without a look-up. `None` if the key is not in the map.
+    /// Returns the handle of the deadline that is now the key's, or `None` if the key is not in the
+    /// map.
+    ///
+    /// It is for all other calls, or to reset the deadline often without a look-up.
+    ///
+    /// ```
+    /// # use tickwheel::{DeadlineMap, Duration, Timer};
+    /// # tokio_test::block_on(async {
+    /// let connections = DeadlineMap::new(&Timer::current());
+    /// let _idle = connections.insert("10.0.0.7:4711", Duration::from_secs(60))?;
+    ///
+    /// // The peer and the server agree on another keepalive.
+    /// let handle = connections.handle("10.0.0.7:4711").expect("it is connected");
+    /// assert!(handle.set_timeout(Duration::from_secs(20)));
+    /// assert_eq!(handle.timeout(), Duration::from_secs(20));
+    /// assert!(connections.handle("10.0.0.8:4711").is_none());
+    /// # Ok::<(), tickwheel::error::InsertError<&str>>(()) }).unwrap();
+    /// ```
     pub fn handle<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<ResetHandle>
     where
         K: Borrow<Q>,
@@ -263,7 +437,19 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         self.inner.find(self.hash(key), key, handle)
     }
 
-    /// Whether a key is in the map, its deadline pending or not.
+    /// Returns whether a key is in the map, its deadline pending or not.
+    ///
+    /// ```
+    /// # use tickwheel::{DeadlineMap, Duration, Timer};
+    /// # tokio_test::block_on(async {
+    /// let sessions = DeadlineMap::new(&Timer::current());
+    /// let alice = sessions.insert("alice", Duration::from_secs(60))?;
+    /// sessions.expire("alice");
+    /// assert!(sessions.contains_key("alice"), "while its deadline lives");
+    /// drop(alice);
+    /// assert!(!sessions.contains_key("alice"));
+    /// # Ok::<(), tickwheel::error::InsertError<&str>>(()) }).unwrap();
+    /// ```
     pub fn contains_key<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> bool
     where
         K: Borrow<Q>,
@@ -311,11 +497,43 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     /// It is atomic: an insert comes wholly before or wholly after it. A deadline that ends in any
     /// other way at that moment is not returned. Other calls wait only while it removes the keys,
     /// not while it cancels.
+    ///
+    /// ```
+    /// # use tickwheel::{DeadlineMap, Duration, Timer, sleep};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let sessions = DeadlineMap::new(&Timer::current());
+    /// let alice = sessions.insert("alice", Duration::from_secs(60))?;
+    /// sleep(Duration::from_secs(45)).await;
+    ///
+    /// // The keys have changed, so all are logged out, and may log in again.
+    /// let drained = sessions.drain();
+    /// let (name, left) = drained[0];
+    /// assert_eq!(name, "alice");
+    /// assert!(left <= Duration::from_secs(15), "of her minute");
+    /// assert!(alice.await.unwrap_err().is_drained());
+    /// let _alice = sessions.insert("alice", Duration::from_secs(60))?;
+    /// # Ok::<(), tickwheel::error::InsertError<&str>>(()) }).unwrap();
+    /// ```
     pub fn drain(&self) -> Vec<(K, Duration)> {
         self.take_all(false)
     }
 
-    /// Drains the map, and makes every later insert an error.
+    /// Drains the map, and makes every later insert an error. Both are one step: no key stays
+    /// behind.
+    ///
+    /// ```
+    /// # use tickwheel::{DeadlineMap, Duration, Timer, error::InsertError};
+    /// # tokio_test::block_on(async {
+    /// let connections = DeadlineMap::new(&Timer::current());
+    /// let task = tokio::spawn(connections.insert("10.0.0.7:4711", Duration::from_secs(60))?);
+    ///
+    /// // The server shuts down. Each task that awaits a deadline ends.
+    /// assert_eq!(connections.close().len(), 1);
+    /// assert!(task.await.unwrap().unwrap_err().is_drained());
+    /// let late = connections.insert("10.0.0.8:4711", Duration::from_secs(60));
+    /// assert_eq!(late.unwrap_err(), InsertError::Closed("10.0.0.8:4711"));
+    /// # Ok::<(), InsertError<&str>>(()) }).unwrap();
+    /// ```
     pub fn close(&self) -> Vec<(K, Duration)> {
         self.take_all(true)
     }
@@ -340,8 +558,21 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         drained
     }
 
-    /// Expires every pending deadline, and returns how many. The keys stay. It is atomic only for
-    /// each key: a key replaced meanwhile may keep its newer deadline.
+    /// Expires every pending deadline, and returns how many. The keys stay.
+    ///
+    /// It is atomic only for each key: a key replaced meanwhile may keep its newer deadline.
+    ///
+    /// ```
+    /// # use tickwheel::{DeadlineMap, Duration, Timer};
+    /// # tokio_test::block_on(async {
+    /// let batches = DeadlineMap::new(&Timer::current());
+    /// let [logs, metrics] =
+    ///     ["logs", "metrics"].map(|key| batches.insert(key, Duration::from_secs(10)).unwrap());
+    /// // Each task flushes its batch now, and restarts its deadline.
+    /// assert_eq!(batches.expire_all(), 2);
+    /// assert_eq!((logs.await, metrics.await), (Ok(()), Ok(())));
+    /// # });
+    /// ```
     pub fn expire_all(&self) -> usize {
         let inner = &*self.inner;
         let (mut words, mut expired) = (Vec::new(), 0);
@@ -361,6 +592,29 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     ///
     /// `f` may use the handle, whose wake-up also runs under the lock, but must not call the map
     /// (see [Closures](DeadlineMap#closures)).
+    ///
+    /// # Panics
+    ///
+    /// In debug builds, if `f` calls the map. In a release build that call never returns.
+    ///
+    /// ```
+    /// # use tickwheel::{DeadlineMap, Duration, Timer, sleep};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let connections = DeadlineMap::new(&Timer::current());
+    /// let _old = connections.insert("10.0.0.7:4711", Duration::from_secs(60))?;
+    /// sleep(Duration::from_secs(50)).await;
+    /// let _new = connections.insert("10.0.0.8:4711", Duration::from_secs(60))?;
+    ///
+    /// // A page for an operator: who will be closed within 20 s?
+    /// let mut soon = Vec::new();
+    /// connections.for_each(|peer, handle| {
+    ///     if handle.remaining().is_some_and(|left| left.as_secs() < 20) {
+    ///         soon.push(*peer);
+    ///     }
+    /// });
+    /// assert_eq!(soon, ["10.0.0.7:4711"]);
+    /// # Ok::<(), tickwheel::error::InsertError<&str>>(()) }).unwrap();
+    /// ```
     pub fn for_each(&self, mut f: impl FnMut(&K, &ResetHandle)) {
         let inner = &*self.inner;
         for part in inner.table.lock_each() {
@@ -372,14 +626,14 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
 }
 
 impl<K, S> DeadlineMap<K, S> {
-    /// How many keys are in the map, their deadlines pending or not. It takes no lock, so the sum
-    /// may mix moments.
+    /// Returns how many keys are in the map, their deadlines pending or not. It takes no lock, so
+    /// the sum may mix moments.
     pub fn len(&self) -> usize {
         self.inner.table.len()
     }
 
-    /// Whether no key is in the map, at one moment of the call. It takes no lock unless the map
-    /// seems empty, and then locks all parts.
+    /// Returns whether no key is in the map, at one moment of the call. It takes no lock unless the
+    /// map seems empty, and then locks all parts.
     pub fn is_empty(&self) -> bool {
         self.inner.table.is_empty()
     }
@@ -390,18 +644,6 @@ impl<K, S> fmt::Debug for DeadlineMap<K, S> {
         f.debug_struct("DeadlineMap")
             .field("len", &self.inner.table.len())
             .finish_non_exhaustive()
-    }
-}
-
-impl<K: Hash + Eq + Clone + Send + Sync + 'static> DeadlineMap<K> {
-    /// An empty map whose deadlines are on `timer`.
-    pub fn new(timer: &Timer) -> Self {
-        Self::with_limit(timer, usize::MAX)
-    }
-
-    /// An empty map that holds at most `max` keys, expired or not.
-    pub fn with_limit(timer: &Timer, max: usize) -> Self {
-        Self::with_limit_and_hasher(timer, max, DefaultHashBuilder::of(timer))
     }
 }
 
@@ -416,12 +658,29 @@ pub struct KeyedDeadline<K> {
 }
 
 impl<K> KeyedDeadline<K> {
-    /// The key under which it was inserted.
+    /// Returns the key under which it was inserted.
     pub fn key(&self) -> &K {
         &self.key
     }
 
-    /// Like [`Deadline::handle`](crate::Deadline::handle).
+    /// Returns a handle that resets, cancels or expires this deadline from anywhere, like
+    /// [`Deadline::handle`](crate::Deadline::handle).
+    ///
+    /// Unlike a call of the map it acts on this deadline alone, even if the key has a newer one.
+    ///
+    /// ```
+    /// # use tickwheel::{DeadlineMap, Duration, Timer};
+    /// # tokio_test::block_on(async {
+    /// let clients = DeadlineMap::new(&Timer::current());
+    /// let older = clients.insert("client 1", Duration::from_secs(60))?;
+    /// let handle = older.handle(); // for the task that reads, which needs no look-up
+    /// assert!(handle.reset());
+    ///
+    /// let _newer = clients.insert("client 1", Duration::from_secs(60))?;
+    /// assert!(!handle.reset(), "its own deadline was replaced");
+    /// assert!(clients.reset("client 1"));
+    /// # Ok::<(), tickwheel::error::InsertError<&str>>(()) }).unwrap();
+    /// ```
     pub fn handle(&self) -> ResetHandle {
         ResetHandle::of(self.deadline_ref())
     }
@@ -444,7 +703,26 @@ impl<K> KeyedDeadline<K> {
         WarnBefore::new(self, handle, notice)
     }
 
-    /// Like [`Deadline::restart`](crate::Deadline::restart).
+    /// Makes the deadline pending again, after any outcome, like
+    /// [`Deadline::restart`](crate::Deadline::restart).
+    ///
+    /// Once the key was replaced or removed, this restarts the deadline but not the key.
+    ///
+    /// ```
+    /// # use tickwheel::{DeadlineMap, Duration, Timer};
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let jobs = DeadlineMap::new(&Timer::current());
+    /// let mut retry = jobs.insert("job 1", Duration::from_secs(5))?;
+    /// for attempt in 1.. {
+    ///     (&mut retry).await?;
+    ///     if attempt == 3 {
+    ///         break; // it has succeeded
+    ///     }
+    ///     retry.restart();
+    ///     assert!(jobs.reset("job 1"), "it is in the map, and pending");
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
+    /// ```
     pub fn restart(&mut self) {
         self.has_ended = false;
         self.deadline_ref().restart();
@@ -492,70 +770,5 @@ impl<K: fmt::Debug> fmt::Debug for KeyedDeadline<K> {
             .field("timeout", &self.word.timeout())
             .field("outcome", &self.word.outcome())
             .finish_non_exhaustive()
-    }
-}
-
-struct Inner<K> {
-    timer: Timer,
-    table: Table<DeadlinePart<K>>,
-}
-
-impl<K> Inner<K> {
-    fn new(timer: &Timer, limit: usize) -> Inner<K> {
-        Inner {
-            timer: timer.clone(),
-            table: Table::new(limit, LinearHashTable::new),
-        }
-    }
-
-    #[inline]
-    fn lock(&self, hash: u32) -> Option<PartGuard<'_, DeadlinePart<K>>> {
-        self.table.lock_made(self.table.part_of(hash))
-    }
-
-    #[inline]
-    fn deadline<'a>(&'a self, word: &'a Arc<Word>) -> DeadlineRef<'a> {
-        let shard = self.timer.shard_of_number(word.tag().shard as usize);
-        DeadlineRef { shard, word }
-    }
-
-    /// Applies `take` to the word of a key, under the lock of its part.
-    #[inline]
-    fn find<Q, R>(&self, hash: u32, key: &Q, take: impl FnOnce(&Arc<Word>) -> R) -> Option<R>
-    where
-        K: Borrow<Q>,
-        Q: Eq + ?Sized,
-    {
-        let part = self.lock(hash)?;
-        let entry = part.find(hash, |entry| entry.key.borrow() == key)?;
-        Some(take(&entry.word))
-    }
-
-    /// Takes out the entry of a deadline, if it is still there. The caller drops it under no lock.
-    fn take_own(&self, word: &Arc<Word>) -> Option<Entry<K>> {
-        self.take(word.tag().hash, |entry| Arc::ptr_eq(&entry.word, word))
-    }
-
-    /// Takes out the entry for which `is_it` is true. The caller drops it under no lock.
-    fn take(&self, hash: u32, is_it: impl FnMut(&Entry<K>) -> bool) -> Option<Entry<K>> {
-        let mut part = self.lock(hash)?;
-        let entry = part.remove(hash, is_it)?;
-        part.release(1);
-        Some(entry)
-    }
-}
-
-/// Small, because a look-up reads it from memory. It reads the word next, which has the hash and
-/// the shard.
-struct Entry<K> {
-    key: K,
-    word: Arc<Word>,
-}
-
-type DeadlinePart<K> = LinearHashTable<Entry<K>>;
-
-impl<K> Hashed for Entry<K> {
-    fn hash(&self) -> u32 {
-        self.word.tag().hash
     }
 }

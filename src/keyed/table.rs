@@ -304,6 +304,21 @@ pub(crate) fn hash_of(hash_builder: &impl BuildHasher, key: &(impl Hash + ?Sized
 /// The default hasher of both maps: the standard library's hash, keyed at random for each map, so
 /// that keys cannot be chosen to collide. If the clock is paused when the map is made, the hash is
 /// fixed, so that equal runs are equal.
+///
+/// A type that holds a map names it only if it leaves the hasher open:
+///
+/// ```
+/// use tickwheel::{DeadlineMap, DefaultHashBuilder, Timer};
+///
+/// struct Sessions<S = DefaultHashBuilder> {
+///     by_name: DeadlineMap<String, S>,
+/// }
+///
+/// # tokio_test::block_on(async {
+/// let sessions: Sessions = Sessions { by_name: DeadlineMap::new(&Timer::current()) };
+/// assert!(sessions.by_name.is_empty());
+/// # });
+/// ```
 #[derive(Clone, Debug)]
 pub struct DefaultHashBuilder(Option<RandomState>);
 

@@ -255,8 +255,8 @@ impl Timer {
     /// Bounds a future and every timeout made within it, like
     /// [`tickwheel::with_deadline`](crate::with_deadline()), on this timer.
     ///
-    /// Timeouts within it may be on any timer. See [`WithDeadline`] for a timer that goes by another
-    /// clock than the poller.
+    /// Timeouts within it may be on any timer. See [`WithDeadline`] for a timer that goes by
+    /// another clock than the poller.
     ///
     /// ```
     /// # use tickwheel::{Duration, Instant, Timer, sleep, time_left, timeout};

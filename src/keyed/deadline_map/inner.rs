@@ -1,0 +1,82 @@
+//! What the handles and the deadlines of a map share: its timer, and the table of its entries.
+//!
+//! Invariant: an entry is taken out together with its permit, under the lock of its part.
+
+use std::borrow::Borrow;
+use std::sync::Arc;
+
+use crate::keyed::linear_hash_table::{Hashed, LinearHashTable};
+use crate::keyed::table::{PartGuard, Table};
+use crate::shard::DeadlineRef;
+use crate::shard::word::Word;
+use crate::timer::Timer;
+
+pub(super) struct Inner<K> {
+    pub(super) timer: Timer,
+    pub(super) table: Table<DeadlinePart<K>>,
+}
+
+impl<K> Inner<K> {
+    pub(super) fn new(timer: &Timer, limit: usize) -> Inner<K> {
+        Inner {
+            timer: timer.clone(),
+            table: Table::new(limit, LinearHashTable::new),
+        }
+    }
+
+    #[inline]
+    fn lock(&self, hash: u32) -> Option<PartGuard<'_, DeadlinePart<K>>> {
+        self.table.lock_made(self.table.part_of(hash))
+    }
+
+    #[inline]
+    pub(super) fn deadline<'a>(&'a self, word: &'a Arc<Word>) -> DeadlineRef<'a> {
+        let shard = self.timer.shard_of_number(word.tag().shard as usize);
+        DeadlineRef { shard, word }
+    }
+
+    /// Applies `take` to the word of a key, under the lock of its part.
+    #[inline]
+    pub(super) fn find<Q, R>(
+        &self,
+        hash: u32,
+        key: &Q,
+        take: impl FnOnce(&Arc<Word>) -> R,
+    ) -> Option<R>
+    where
+        K: Borrow<Q>,
+        Q: Eq + ?Sized,
+    {
+        let part = self.lock(hash)?;
+        let entry = part.find(hash, |entry| entry.key.borrow() == key)?;
+        Some(take(&entry.word))
+    }
+
+    /// Takes out the entry of a deadline, if it is still there. The caller drops it under no lock.
+    pub(super) fn take_own(&self, word: &Arc<Word>) -> Option<Entry<K>> {
+        self.take(word.tag().hash, |entry| Arc::ptr_eq(&entry.word, word))
+    }
+
+    /// Takes out the entry for which `is_it` is true. The caller drops it under no lock.
+    pub(super) fn take(&self, hash: u32, is_it: impl FnMut(&Entry<K>) -> bool) -> Option<Entry<K>> {
+        let mut part = self.lock(hash)?;
+        let entry = part.remove(hash, is_it)?;
+        part.release(1);
+        Some(entry)
+    }
+}
+
+/// Small, because a look-up reads it from memory. It reads the word next, which has the hash and
+/// the shard.
+pub(super) struct Entry<K> {
+    pub(super) key: K,
+    pub(super) word: Arc<Word>,
+}
+
+type DeadlinePart<K> = LinearHashTable<Entry<K>>;
+
+impl<K> Hashed for Entry<K> {
+    fn hash(&self) -> u32 {
+        self.word.tag().hash
+    }
+}
