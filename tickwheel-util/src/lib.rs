@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | `time` | `time`: [`DelayQueue`](https://docs.rs/tickwheel-util/latest/tickwheel_util/time/), delayed values of one owner; `future`: timeouts as methods of a future | tokio-util's |
 //! | `io` | `io`: [`TimeoutStream`](https://docs.rs/tickwheel-util/latest/tickwheel_util/io/), separate timeouts for reading and writing | tokio-io-timeout's |
-//! | `stream` | `stream`: [`StreamExt`](https://docs.rs/tickwheel-util/latest/tickwheel_util/stream/), an idle timeout and a throttle for streams, and the ticks of an interval as a stream | tokio-stream's |
+//! | `stream` | `stream`: [`StreamExt`](https://docs.rs/tickwheel-util/latest/tickwheel_util/stream/), timeouts, chunks and a throttle for streams, and the ticks of an interval as a stream | tokio-stream's |
 //! | `http-body` | `http_body`: [`TimeoutBody`](https://docs.rs/tickwheel-util/latest/tickwheel_util/http_body/), an idle timeout between the frames of a body, and a total one | tower-http's |
 //! | `tower` | `tower`: [`TimeoutLayer`](https://docs.rs/tickwheel-util/latest/tickwheel_util/tower/), timeouts for services, fixed or chosen by the request, and deadlines in gRPC's header | tower's |
 //! | `full` | all of these | |
@@ -23,7 +23,7 @@
 //! # The order of polls
 //!
 //! Each adapter polls its inner value first, and the time only if that value has to wait. So what
-//! is ready wins over a deadline that has passed, and pays for no timer.
+//! is ready wins over a deadline that has passed, and does not pay for a timer.
 //!
 //! A breaking release of `tower-layer`, `tower-service` or `futures-core`, which have no 1.0 yet,
 //! leads to one of this crate.

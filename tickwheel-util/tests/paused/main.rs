@@ -5,6 +5,8 @@
 mod common;
 #[cfg(feature = "time")]
 mod delay_queue;
+#[cfg(feature = "time")]
+mod future;
 #[cfg(feature = "http-body")]
 mod http_body;
 #[cfg(feature = "io")]
@@ -12,7 +14,7 @@ mod io;
 #[path = "../../../tests/common/paused_clock.rs"]
 mod paused_clock;
 mod places;
-#[cfg(all(feature = "stream", feature = "time"))]
+#[cfg(feature = "stream")]
 mod stream;
 #[cfg(feature = "tower")]
 mod tower;

@@ -23,8 +23,28 @@ fn an_adapter_outside_a_runtime_panics_at_the_callers_line() {
 
     use crate::common::{MS, assert_panics_here};
 
-    assert_panics_here!("runtime", futures::stream::empty::<()>().idle_timeout(MS));
-    assert_panics_here!("runtime", futures::stream::empty::<()>().throttle(MS));
+    let items = futures::stream::empty::<()>;
+    assert_panics_here!("runtime", items().timeout(MS));
+    assert_panics_here!("runtime", items().idle_timeout(MS));
+    assert_panics_here!("runtime", items().throttle(MS));
+    assert_panics_here!("runtime", items().chunks_timeout(1, MS));
     assert_panics_here!("runtime", TimeoutStream::new(tokio::io::empty()));
     assert_panics_here!("runtime", TimeoutBody::new(String::new()));
+}
+
+#[cfg(feature = "stream")]
+#[test]
+fn a_chunk_of_no_items_panics_at_the_callers_line() {
+    use futures::stream::empty;
+    use tickwheel::Timer;
+    use tickwheel_util::stream::{ChunksTimeout, StreamExt};
+
+    use crate::common::{MS, assert_panics_here, current_thread};
+
+    let text = "`max_size` must be non-zero.";
+    let runtime = current_thread();
+    let _entered = runtime.enter();
+    assert_panics_here!(text, empty::<()>().chunks_timeout(0, MS));
+    let timer = Timer::current();
+    assert_panics_here!(text, ChunksTimeout::new_on(&timer, empty::<()>(), 0, MS));
 }
