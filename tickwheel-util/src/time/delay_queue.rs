@@ -21,7 +21,7 @@
 // Invariant: an empty queue has no sleep. So it keeps no runtime, and pulls no paused clock along.
 
 use std::fmt;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
@@ -163,7 +163,8 @@ impl<T> DelayQueue<T> {
             };
             self.wait_until(next);
             let sleep = self.sleep.as_mut().expect("it was just set");
-            ready!(Pin::new(sleep).poll(cx));
+            // The value takes the only unit, which may be the last.
+            ready!(pin!(coop::unconstrained(sleep)).poll(cx));
             self.waits_until = None;
             now = next;
         }

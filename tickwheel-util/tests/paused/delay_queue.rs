@@ -12,6 +12,7 @@ use std::task::{Context, Poll};
 use futures::{Stream, StreamExt};
 use tickwheel::{Duration, Instant};
 use tickwheel_util::time::DelayQueue;
+use tokio::task::coop;
 use tokio_test::{assert_pending, assert_ready, task};
 
 use crate::common::{HOUR, MS, SECOND, current_thread, multi_thread, panic_of, poll_once};
@@ -215,15 +216,43 @@ async fn a_clear_wakes_the_task_even_if_the_drop_of_a_value_panics() {
 
 #[tokio::test(start_paused = true)]
 async fn a_task_for_which_all_is_ready_lets_others_run() {
-    let mut queue = DelayQueue::new();
-    for value in 0..1_000 {
-        queue.insert(value, Duration::ZERO);
+    // A value takes one unit, also the first of its tick, for which the timer is polled.
+    for apart in [Duration::ZERO, MS] {
+        let mut queue = DelayQueue::new();
+        for value in 0..1_000 {
+            queue.insert(value, value * apart);
+        }
+        tokio::time::sleep(2 * SECOND).await;
+        tokio::task::yield_now().await;
+        let taken = poll_fn(|cx| {
+            let is_ready = |_: &u32| queue.poll_next_unpin(cx).is_ready();
+            Poll::Ready((0..1_000).take_while(is_ready).count())
+        });
+        assert_eq!(taken.await, 128, "the budget of a task");
+        tokio::task::yield_now().await;
     }
+}
+
+/// The last unit of the budget is enough for a value whose tick the timer has come to.
+#[tokio::test(start_paused = true)]
+async fn a_value_comes_for_the_last_unit_of_the_budget() {
+    let mut queue = task::spawn(DelayQueue::new());
+    queue.insert(1, SECOND);
+    assert_pending!(queue.poll_next());
     tokio::time::sleep(SECOND).await;
-    tokio::task::yield_now().await;
     let taken = poll_fn(|cx| {
-        let is_ready = |_: &i32| queue.poll_next_unpin(cx).is_ready();
-        Poll::Ready((0..1_000).take_while(is_ready).count())
+        use_up_the_budget_but_one(cx);
+        Poll::Ready(queue.poll_next())
     });
-    assert_eq!(taken.await, 128, "the budget of a task");
+    assert_eq!(assert_ready!(taken.await).unwrap().into_inner(), 1);
+    tokio::task::yield_now().await;
+}
+
+fn use_up_the_budget_but_one(cx: &mut Context<'_>) {
+    while let Poll::Ready(unit) = coop::poll_proceed(cx) {
+        if !coop::has_budget_remaining() {
+            return; // this one is given back
+        }
+        unit.made_progress();
+    }
 }
