@@ -200,9 +200,9 @@ impl Both {
         let now = Instant::now();
         let was_empty = self.order.is_empty();
         let after = Duration::from_micros;
-        let at = |micros: i64| match micros < 0 {
-            true => now - after(micros.unsigned_abs()),
-            false => now + after(micros as u64),
+        let at = |micros: i64| {
+            let apart = after(micros.unsigned_abs());
+            if micros < 0 { now - apart } else { now + apart }
         };
         let number = self.values.len();
         match op {
@@ -347,9 +347,12 @@ impl Both {
 
     fn poll_once(&mut self, waker: usize, is_stream: bool) -> Result<Poll<Option<usize>>, String> {
         let Both { queue, poller, .. } = self;
-        let (polled, is_unexpected) = poller.poll(waker, |cx| match is_stream {
-            true => Pin::new(&mut *queue).poll_next(cx),
-            false => queue.poll_expired(cx),
+        let (polled, is_unexpected) = poller.poll(waker, |cx| {
+            if is_stream {
+                Pin::new(&mut *queue).poll_next(cx)
+            } else {
+                queue.poll_expired(cx)
+            }
         });
         same("ready without a wake-up", is_unexpected, false)?;
         match &polled {
@@ -369,9 +372,12 @@ impl Both {
 
     fn poll_peer(&mut self, waker: usize, is_stream: bool) -> Poll<Option<usize>> {
         let peer = &mut self.peer;
-        let (polled, _) = self.peers_poller.poll(waker, |cx| match is_stream {
-            true => Pin::new(&mut *peer).poll_next(cx),
-            false => peer.poll_expired(cx),
+        let (polled, _) = self.peers_poller.poll(waker, |cx| {
+            if is_stream {
+                Pin::new(&mut *peer).poll_next(cx)
+            } else {
+                peer.poll_expired(cx)
+            }
         });
         polled.map(|expired| expired.map(peer::Expired::into_inner))
     }

@@ -36,9 +36,10 @@ impl Body for Scripted {
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Step>> {
         let unit = ready!(coop::poll_proceed(cx));
-        let step = match self.is_endless {
-            true => Some(Some(data())),
-            false => self.frames.pop_front(),
+        let step = if self.is_endless {
+            Some(Some(data()))
+        } else {
+            self.frames.pop_front()
         };
         if step.is_some() {
             unit.made_progress();

@@ -6,7 +6,7 @@
 //! time than its caller has left.
 
 use std::convert::Infallible;
-use std::future::{Future, Pending, pending, ready};
+use std::future::{Future, Pending, pending, poll_fn, ready};
 use std::io;
 use std::task::{Context, Poll};
 
@@ -16,11 +16,12 @@ use tickwheel::{Duration, Instant, Timer, sleep, time_left, with_deadline};
 use tickwheel_util::tower::{
     BoxError, GrpcTimeout, GrpcTimeoutLayer, Timeout, TimeoutLayer, grpc_timeout,
 };
+use tokio::task::yield_now;
 use tokio_test::{assert_pending, assert_ready, task};
 use tower::limit::GlobalConcurrencyLimitLayer;
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 
-use crate::common::{SECOND, assert_nothing_armed, without_a_budget};
+use crate::common::{SECOND, assert_nothing_armed, use_up_the_budget, without_a_budget};
 use crate::paused_clock::paused;
 
 /// A service that sleeps for as many seconds as it is asked to.
@@ -61,6 +62,31 @@ async fn an_answer_that_is_there_wins_though_the_budget_was_used_up() {
         assert_pending!(without_a_budget(|| call.poll()).await);
         assert!(call.is_woken(), "it hangs");
         assert_eq!(assert_ready!(call.poll()).unwrap(), 7);
+    }
+    assert_nothing_armed();
+}
+
+/// A call that uses the budget up in each poll, before its time and after it.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_uses_the_budget_up_is_late_by_nothing() {
+    let greedy = |()| {
+        poll_fn(|cx| {
+            use_up_the_budget(cx);
+            Poll::<Result<(), Infallible>>::Pending
+        })
+    };
+    for (fixed, of_request) in [(SECOND, None), (Duration::MAX, Some(SECOND))] {
+        let layers = ServiceBuilder::new()
+            .layer(TimeoutLayer::new(fixed))
+            .layer(TimeoutLayer::per_request(move |&()| of_request));
+        let mut call = task::spawn(layers.service(service_fn(greedy)).oneshot(()));
+        assert_pending!(call.poll());
+        yield_now().await;
+        sleep(SECOND).await;
+        assert!(call.is_woken(), "it hangs");
+        let error = assert_ready!(call.poll()).unwrap_err();
+        assert!(error.is::<Elapsed>(), "{error}");
+        yield_now().await;
     }
     assert_nothing_armed();
 }
@@ -164,7 +190,7 @@ fn services_and_their_futures_can_be_sent() {
     assert!(format!("{layer:?}").starts_with("TimeoutLayer"));
 }
 
-/// As tower's.
+/// tower's own `Timeout` begins it there too.
 #[tokio::test(start_paused = true)]
 async fn the_time_of_an_answer_begins_after_the_services_call() {
     let slow_to_call = service_fn(|number| {
