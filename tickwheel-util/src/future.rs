@@ -6,8 +6,8 @@ use tickwheel::{Duration, Instant, Timeout, timeout, timeout_at};
 
 /// Methods for every [`Future`], under the names of tokio-util's trait.
 ///
-/// tokio-util's also has `with_cancellation_token`. If both traits are imported, `.timeout(..)` is
-/// ambiguous. Then call `tickwheel::timeout(duration, future)`.
+/// tokio-util's trait also has `with_cancellation_token`. If both traits are imported,
+/// `.timeout(..)` is ambiguous. Then call `tickwheel::timeout(duration, future)`.
 ///
 /// ```
 /// use tickwheel::Duration;
@@ -23,6 +23,8 @@ pub trait FutureExt: Future {
     /// # Panics
     ///
     /// Outside a tokio runtime, and in a runtime without a time driver.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use tickwheel::Duration;
@@ -46,6 +48,8 @@ pub trait FutureExt: Future {
     /// # Panics
     ///
     /// Outside a tokio runtime, and in a runtime without a time driver.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use tickwheel::{Duration, Instant};

@@ -32,6 +32,12 @@ pin_project! {
     /// frame costs one clock reading. A wait takes two short locks of the timer's shard for the
     /// idle timeout, and one for each timeout and poll. Nothing is allocated.
     ///
+    /// # Errors
+    ///
+    /// A frame fails with [`Error`].
+    ///
+    /// # Examples
+    ///
     /// ```
     /// use tickwheel::Duration;
     /// use tickwheel_util::http_body::TimeoutBody;
@@ -55,13 +61,48 @@ pin_project! {
 }
 
 impl<B> TimeoutBody<B> {
-    /// Wraps a body, on the current runtime's own timer. It panics as [`Timer::current`] does.
+    /// Wraps a body, without a timeout, on the current runtime's own timer.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime, and in a runtime without a time driver.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::future::poll_fn;
+    /// use std::pin::pin;
+    ///
+    /// use http_body::Body;
+    /// use tickwheel::Duration;
+    /// use tickwheel_util::http_body::TimeoutBody;
+    ///
+    /// # tokio_test::block_on(async {
+    /// let body = TimeoutBody::new(String::from("hello")).idle_timeout(Duration::from_secs(10));
+    /// let mut body = pin!(body);
+    /// let frame = poll_fn(|cx| body.as_mut().poll_frame(cx)).await.unwrap().unwrap();
+    /// assert_eq!(frame.into_data().unwrap(), "hello");
+    /// # });
+    /// ```
     #[track_caller]
     pub fn new(body: B) -> TimeoutBody<B> {
         TimeoutBody::new_on(&Timer::current(), body)
     }
 
     /// Like [`new`](TimeoutBody::new), on this timer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tickwheel::{Duration, Timer};
+    /// use tickwheel_util::http_body::TimeoutBody;
+    ///
+    /// # tokio_test::block_on(async {
+    /// let timer = Timer::current(); // kept by the server, which saves a look-up
+    /// let body = TimeoutBody::new_on(&timer, String::from("hello"));
+    /// let body = body.total_timeout(Duration::from_secs(300));
+    /// # drop(body) });
+    /// ```
     pub fn new_on(timer: &Timer, body: B) -> TimeoutBody<B> {
         TimeoutBody {
             body,
@@ -72,16 +113,69 @@ impl<B> TimeoutBody<B> {
         }
     }
 
-    /// Bounds each wait for a frame, from the first poll without one: the time between polls does
-    /// not count. A ready frame wins.
+    /// Bounds each wait for a frame.
+    ///
+    /// It counts from the first poll without a frame: the time between polls does not count. A
+    /// ready frame wins.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::future::poll_fn;
+    /// use std::pin::pin;
+    ///
+    /// use http_body::Body;
+    /// use tickwheel::Duration;
+    /// use tickwheel_util::http_body::{Error, TimeoutBody};
+    /// # use std::task::{Context, Poll};
+    ///
+    /// struct Silent; // its peer sends nothing
+    /// # impl Body for Silent {
+    /// #     type Data = &'static [u8];
+    /// #     type Error = std::io::Error;
+    /// #     fn poll_frame(
+    /// #         self: std::pin::Pin<&mut Self>,
+    /// #         _: &mut Context<'_>,
+    /// #     ) -> Poll<Option<Result<http_body::Frame<&'static [u8]>, std::io::Error>>> {
+    /// #         Poll::Pending
+    /// #     }
+    /// # }
+    ///
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let mut body = pin!(TimeoutBody::new(Silent).idle_timeout(Duration::from_secs(10)));
+    /// let frame = poll_fn(|cx| body.as_mut().poll_frame(cx)).await;
+    /// assert!(matches!(frame, Some(Err(Error::Idle))));
+    /// # });
+    /// ```
     pub fn idle_timeout(mut self, timeout: Duration) -> TimeoutBody<B> {
         self.idle.set_timeout(Some(timeout));
         self
     }
 
-    /// Bounds the whole body, from now on, even if a frame is always ready: later frames are
-    /// dropped. The end of the body wins. A server does not poll a body, so that it could fail,
-    /// while its client reads nothing: wrap the connection in a [`tickwheel::io::IdleTimeout`] too.
+    /// Bounds the whole body, from now on.
+    ///
+    /// It ends a body even if a frame is always ready: later frames are dropped. The end of the
+    /// body wins. A server does not poll a body while its client reads nothing, so the body cannot
+    /// fail then: wrap the connection in a [`tickwheel::io::IdleTimeout`] too.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::future::poll_fn;
+    /// use std::pin::pin;
+    ///
+    /// use http_body::Body;
+    /// use tickwheel::{Duration, sleep};
+    /// use tickwheel_util::http_body::{Error, TimeoutBody};
+    ///
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let body = TimeoutBody::new(String::from("hello")).total_timeout(Duration::from_secs(300));
+    /// let mut body = pin!(body);
+    /// sleep(Duration::from_secs(301)).await; // the client is slow
+    /// let frame = poll_fn(|cx| body.as_mut().poll_frame(cx)).await;
+    /// assert!(matches!(frame, Some(Err(Error::Total))));
+    /// # });
+    /// ```
     pub fn total_timeout(mut self, timeout: Duration) -> TimeoutBody<B> {
         self.total = Some(self.timer.sleep(timeout));
         self
@@ -173,7 +267,16 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether a time was over.
+    /// Whether a time was over: [`Idle`](Error::Idle) or [`Total`](Error::Total).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tickwheel_util::http_body::Error;
+    ///
+    /// assert!(Error::Idle.is_timeout());
+    /// assert!(!Error::Body("the peer has gone".into()).is_timeout());
+    /// ```
     pub fn is_timeout(&self) -> bool {
         matches!(self, Error::Idle | Error::Total)
     }

@@ -5,9 +5,9 @@
 //! | [`tickwheel::io::IdleTimeout`] | when no byte was moved for its timeout, in either direction | idle connections of a server or a proxy |
 //! | [`TimeoutStream`] | when one read, or one write, has waited for its timeout | a client that waits for an answer; tokio-io-timeout's users |
 //!
-//! The I/O is polled first, so ready I/O wins over a time that is over, and pays for no poll of a
-//! timer. An operation that was not tried, because its task had used up its cooperative budget, is
-//! tried again before its time is checked.
+//! The I/O is polled first, so ready I/O wins over a time that is over, and does not poll a timer.
+//! An operation that was not tried, because its task had used up its cooperative budget, is tried
+//! again before its time is checked.
 //!
 //! # Errors
 //!

@@ -22,7 +22,7 @@ pin_project! {
     /// A stream whose reads and writes fail with [`TimedOut`](io::ErrorKind::TimedOut) when they
     /// wait too long.
     ///
-    /// It has the methods of tokio-io-timeout's, and starts without a timeout. The time of an
+    /// It has the methods of tokio-io-timeout's type, and starts without a timeout. The time of an
     /// operation begins when it first has to wait. A connection that is neither read nor written
     /// never times out: see [`tickwheel::io::IdleTimeout`].
     ///
@@ -38,6 +38,8 @@ pin_project! {
     /// Its errors are the stream's, and those [of the deadline](super#errors). It buffers nothing,
     /// so it is as cancel safe as the stream. Only an operation that waits costs: two short locks
     /// of the timer's shard, and one for each further poll. Nothing is allocated.
+    ///
+    /// # Examples
     ///
     /// ```
     /// use tickwheel::Duration;
@@ -62,20 +64,187 @@ pin_project! {
 }
 
 impl<T> TimeoutStream<T> {
-    /// Wraps a stream, without a timeout, on the current runtime's own timer. It panics as
-    /// [`Timer::current`] does.
+    /// Wraps a stream, without a timeout, on the current runtime's own timer.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime, and in a runtime without a time driver.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tickwheel::Duration;
+    /// use tickwheel_util::io::TimeoutStream;
+    /// use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    ///
+    /// # tokio_test::block_on(async {
+    /// let (stream, mut peer) = tokio::io::duplex(64);
+    /// let mut stream = TimeoutStream::new(stream);
+    /// stream.set_read_timeout(Some(Duration::from_secs(5)));
+    /// peer.write_u8(7).await?;
+    /// assert_eq!(stream.read_u8().await?, 7);
+    /// # std::io::Result::Ok(()) }).unwrap();
+    /// ```
     #[track_caller]
     pub fn new(stream: T) -> TimeoutStream<T> {
         TimeoutStream::new_on(&Timer::current(), stream)
     }
 
     /// Like [`new`](TimeoutStream::new), on this timer.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use futures::executor::block_on;
+    /// use tickwheel::{Duration, Timer};
+    /// use tickwheel_util::io::TimeoutStream;
+    /// use tokio::io::AsyncReadExt;
+    ///
+    /// // Under an executor that is not tokio's.
+    /// let (stream, _silent_peer) = tokio::io::duplex(64);
+    /// let mut stream = TimeoutStream::new_on(Timer::global(), stream);
+    /// stream.set_read_timeout(Some(Duration::from_millis(1)));
+    /// assert!(block_on(stream.read_u8()).is_err());
+    /// ```
     pub fn new_on(timer: &Timer, stream: T) -> TimeoutStream<T> {
         TimeoutStream {
             stream,
             read: WaitTimeout::new(timer),
             write: WaitTimeout::new(timer),
         }
+    }
+
+    /// The timeout of a read. `None` if it has none.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tickwheel::Duration;
+    /// use tickwheel_util::io::TimeoutStream;
+    ///
+    /// # tokio_test::block_on(async {
+    /// let mut stream = TimeoutStream::new(tokio::io::empty());
+    /// assert_eq!(stream.read_timeout(), None);
+    /// stream.set_read_timeout(Some(Duration::from_secs(5)));
+    /// assert_eq!(stream.read_timeout(), Some(Duration::from_secs(5)));
+    /// # });
+    /// ```
+    pub fn read_timeout(&self) -> Option<Duration> {
+        self.read.timeout()
+    }
+
+    /// Sets the timeout of a read. `None` takes it away.
+    ///
+    /// It counts in full for the next operation. One that waits has it from now on: its task is
+    /// woken.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::io::ErrorKind;
+    ///
+    /// use tickwheel::Duration;
+    /// use tickwheel_util::io::TimeoutStream;
+    /// use tokio::io::AsyncReadExt;
+    ///
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let (stream, _silent_peer) = tokio::io::duplex(64);
+    /// let mut stream = TimeoutStream::new(stream);
+    /// stream.set_read_timeout(Some(Duration::from_secs(5)));
+    /// assert_eq!(stream.read_u8().await.unwrap_err().kind(), ErrorKind::TimedOut);
+    /// # });
+    /// ```
+    pub fn set_read_timeout(&mut self, timeout: Option<Duration>) {
+        self.read.set_timeout(timeout);
+    }
+
+    /// Like [`set_read_timeout`](TimeoutStream::set_read_timeout), where the stream is pinned.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::pin::pin;
+    ///
+    /// use tickwheel::Duration;
+    /// use tickwheel_util::io::TimeoutStream;
+    /// use tokio::io::AsyncReadExt;
+    ///
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let (stream, _silent_peer) = tokio::io::duplex(64);
+    /// let mut stream = pin!(TimeoutStream::new(stream));
+    /// stream.as_mut().set_read_timeout_pinned(Some(Duration::from_secs(5)));
+    /// assert!(stream.read_u8().await.is_err());
+    /// # });
+    /// ```
+    pub fn set_read_timeout_pinned(self: Pin<&mut Self>, timeout: Option<Duration>) {
+        self.project().read.set_timeout(timeout);
+    }
+
+    /// The timeout of a write, a flush or a shutdown. `None` if it has none.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tickwheel::Duration;
+    /// use tickwheel_util::io::TimeoutStream;
+    ///
+    /// # tokio_test::block_on(async {
+    /// let mut stream = TimeoutStream::new(tokio::io::empty());
+    /// stream.set_write_timeout(Some(Duration::from_secs(10)));
+    /// assert_eq!(stream.write_timeout(), Some(Duration::from_secs(10)));
+    /// assert_eq!(stream.read_timeout(), None);
+    /// # });
+    /// ```
+    pub fn write_timeout(&self) -> Option<Duration> {
+        self.write.timeout()
+    }
+
+    /// Sets the timeout of a write, a flush or a shutdown. `None` takes it away.
+    ///
+    /// It counts in full for the next operation. One that waits has it from now on: its task is
+    /// woken.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::io::ErrorKind;
+    ///
+    /// use tickwheel::Duration;
+    /// use tickwheel_util::io::TimeoutStream;
+    /// use tokio::io::AsyncWriteExt;
+    ///
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let (stream, _peer_that_reads_nothing) = tokio::io::duplex(4);
+    /// let mut stream = TimeoutStream::new(stream);
+    /// stream.set_write_timeout(Some(Duration::from_secs(10)));
+    /// let error = stream.write_all(b"more than fits").await.unwrap_err();
+    /// assert_eq!(error.kind(), ErrorKind::TimedOut);
+    /// # });
+    /// ```
+    pub fn set_write_timeout(&mut self, timeout: Option<Duration>) {
+        self.write.set_timeout(timeout);
+    }
+
+    /// Like [`set_write_timeout`](TimeoutStream::set_write_timeout), where the stream is pinned.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::pin::pin;
+    ///
+    /// use tickwheel::Duration;
+    /// use tickwheel_util::io::TimeoutStream;
+    /// use tokio::io::AsyncWriteExt;
+    ///
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let (stream, _peer_that_reads_nothing) = tokio::io::duplex(4);
+    /// let mut stream = pin!(TimeoutStream::new(stream));
+    /// stream.as_mut().set_write_timeout_pinned(Some(Duration::from_secs(10)));
+    /// assert!(stream.write_all(b"more than fits").await.is_err());
+    /// # });
+    /// ```
+    pub fn set_write_timeout_pinned(self: Pin<&mut Self>, timeout: Option<Duration>) {
+        self.project().write.set_timeout(timeout);
     }
 
     access_within!(pinned stream: T);
@@ -98,30 +267,6 @@ fn within<R>(
     let error = end.map_or_else(Into::into, |()| Elapsed::new().into());
     Poll::Ready(Err(error))
 }
-
-macro_rules! timeout_methods {
-    ($direction:ident: $get:ident, $set:ident, $set_pinned:ident) => {
-        impl<T> TimeoutStream<T> {
-            /// The timeout of an operation; `None` if it has none.
-            pub fn $get(&self) -> Option<Duration> {
-                self.$direction.timeout()
-            }
-
-            /// Changes the timeout, also of a waiting operation, whose task is woken.
-            pub fn $set(&mut self, timeout: Option<Duration>) {
-                self.$direction.set_timeout(timeout);
-            }
-
-            /// The same, pinned.
-            pub fn $set_pinned(self: Pin<&mut Self>, timeout: Option<Duration>) {
-                self.project().$direction.set_timeout(timeout);
-            }
-        }
-    };
-}
-
-timeout_methods!(read: read_timeout, set_read_timeout, set_read_timeout_pinned);
-timeout_methods!(write: write_timeout, set_write_timeout, set_write_timeout_pinned);
 
 impl<T: AsyncRead> AsyncRead for TimeoutStream<T> {
     fn poll_read(

@@ -2,7 +2,7 @@
 
 // Its own wheel holds the values, by milliseconds since the queue was made, and one [`Sleep`]
 // wakes the waiting task. Only the sleep advances the wheel: once ready, to the tick for which it
-// was set. So a late queue reads no clock for each value.
+// was set. So a late queue does not read the clock for each value.
 //
 // # No wake-up is lost
 //
@@ -18,7 +18,8 @@
 //
 // In both states the call that takes the last value out ends the stream, and wakes the waker.
 //
-// Invariant: an empty queue has no sleep. So it keeps no runtime, and pulls no paused clock along.
+// Invariant: an empty queue has no sleep. So it does not keep a runtime alive, and does not pull a
+// paused clock along.
 
 use std::fmt;
 use std::pin::{Pin, pin};
@@ -32,7 +33,7 @@ use tokio::task::coop;
 
 const MAX_VALUES: usize = u32::MAX as usize;
 
-/// A deadline saturates at this tick, like that of a [`Sleep`].
+/// A deadline saturates at this tick, as the deadline of a [`Sleep`] does.
 const LAST_TICK: u64 = (1 << 62) / 1_000_000;
 
 /// Delayed values of one owner, which come out of one stream when their delay has passed.
@@ -54,7 +55,8 @@ const LAST_TICK: u64 = (1 << 62) / 1_000_000;
 ///
 /// - A [`Key`] never finds a later value.
 /// - Any delay is allowed, even beyond two years.
-/// - A queue has 296 bytes and a key 16, on a system of 64 bits. tokio-util's have 192 and 8.
+/// - A queue has 296 bytes and a key 16, on a system of 64 bits. A queue of tokio-util has 192
+///   bytes, and a key 8.
 /// - Memory follows the number of values, in segments of 512. Values never move, so
 ///   [`reserve`](DelayQueue::reserve) and [`compact`](DelayQueue::compact) have nothing to do.
 /// - A call that makes a value due earlier than the task waits for moves the timer instead of
@@ -69,8 +71,8 @@ const LAST_TICK: u64 = (1 << 62) / 1_000_000;
 ///
 /// # Panics
 ///
-/// A poll of a queue that holds values panics as that of a [`Sleep`]: outside a tokio runtime, in
-/// one without a time driver, and when the timer's runtime has shut down.
+/// Polling a queue that holds values panics where polling a [`Sleep`] does: outside a tokio
+/// runtime, in one without a time driver, and when the timer's runtime has shut down.
 ///
 /// ```
 /// # use futures::StreamExt;
@@ -99,12 +101,36 @@ pub struct DelayQueue<T> {
 }
 
 impl<T> DelayQueue<T> {
-    /// An empty queue. It may be made outside a runtime.
+    /// Makes an empty queue.
+    ///
+    /// It may be made outside a runtime. Nothing is allocated.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tickwheel::Duration;
+    /// use tickwheel_util::time::DelayQueue;
+    ///
+    /// let mut retries = DelayQueue::new();
+    /// retries.insert("mail", Duration::from_secs(30)); // no runtime runs yet
+    /// assert_eq!(retries.len(), 1);
+    /// ```
     pub fn new() -> DelayQueue<T> {
         DelayQueue::with_capacity(0)
     }
 
-    /// An empty queue of this [`capacity`](DelayQueue::capacity). Nothing is allocated.
+    /// Makes an empty queue that announces this [`capacity`](DelayQueue::capacity).
+    ///
+    /// The number is kept for programs that ask for it again. Nothing is allocated.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tickwheel_util::time::DelayQueue;
+    ///
+    /// let queue = DelayQueue::<u8>::with_capacity(10);
+    /// assert_eq!((queue.len(), queue.capacity()), (0, 10));
+    /// ```
     pub fn with_capacity(capacity: usize) -> DelayQueue<T> {
         DelayQueue {
             wheel: Wheel::new(),
@@ -116,15 +142,61 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// Inserts a value, to come out when `timeout` has passed: at most 146 years after the queue
-    /// was made. The [`Key`] names it until then. It panics if the queue would hold about four
-    /// billion values.
+    /// Inserts a value, to come out when `timeout` has passed.
+    ///
+    /// That is at most 146 years after the queue was made. The [`Key`] names the value until then.
+    /// The call is O(1). It takes a lock of the timer if the task waits for a later value.
+    ///
+    /// # Panics
+    ///
+    /// If the queue would hold about four billion values.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use futures::StreamExt;
+    /// use tickwheel::{Duration, Instant};
+    /// use tickwheel_util::time::DelayQueue;
+    ///
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let start = Instant::now();
+    /// let mut retries = DelayQueue::new();
+    /// let key = retries.insert("mail", Duration::from_secs(30));
+    /// let expired = retries.next().await.unwrap();
+    /// assert_eq!((*expired.get_ref(), expired.key()), ("mail", key));
+    /// assert!(start.elapsed() >= Duration::from_secs(30));
+    /// # });
+    /// ```
     #[track_caller]
     pub fn insert(&mut self, value: T, timeout: Duration) -> Key {
         self.insert_due(value, self.tick_after(timeout))
     }
 
-    /// Like [`insert`](DelayQueue::insert), to come out at an instant, or at once if past.
+    /// Inserts a value, to come out at an instant, or at once if that has passed.
+    ///
+    /// It is [`insert`](DelayQueue::insert) for an absolute time.
+    ///
+    /// # Panics
+    ///
+    /// If the queue would hold about four billion values.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use futures::StreamExt;
+    /// use tickwheel::{Duration, Instant};
+    /// use tickwheel_util::time::DelayQueue;
+    ///
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let start = Instant::now();
+    /// let mut steps = DelayQueue::new();
+    /// // Both count from the same instant.
+    /// steps.insert_at("second", start + Duration::from_secs(2));
+    /// steps.insert_at("first", start + Duration::from_secs(1));
+    /// assert_eq!(steps.next().await.unwrap().into_inner(), "first");
+    /// assert_eq!(steps.next().await.unwrap().into_inner(), "second");
+    /// # });
+    /// ```
     #[track_caller]
     pub fn insert_at(&mut self, value: T, when: Instant) -> Key {
         self.insert_due(value, self.tick_at(when))
@@ -140,8 +212,59 @@ impl<T> DelayQueue<T> {
         Key(key)
     }
 
-    /// Polls for the next value that is due. `None` if the queue is empty. A value takes a unit of
-    /// the task's budget, so a task that takes many lets others run.
+    /// Polls for the next value that is due. `None` if the queue is empty.
+    ///
+    /// A value takes one unit of the task's budget, so a task that takes many lets others run. The
+    /// call is O(1), amortised, and takes a lock of the timer once per tick. The [`Stream`] of the
+    /// queue calls it.
+    ///
+    /// # Panics
+    ///
+    /// If the queue holds values, and the call is made outside a tokio runtime, in a runtime
+    /// without a time driver, or after the timer's runtime has shut down.
+    ///
+    /// # Examples
+    ///
+    /// A map whose entries expire, purged by its owner:
+    ///
+    /// ```
+    /// use std::collections::HashMap;
+    /// use std::future::poll_fn;
+    /// use std::task::{Context, Poll};
+    ///
+    /// use tickwheel::{Duration, sleep};
+    /// use tickwheel_util::time::DelayQueue;
+    ///
+    /// #[derive(Default)]
+    /// struct Cache {
+    ///     entries: HashMap<&'static str, u32>,
+    ///     expirations: DelayQueue<&'static str>,
+    /// }
+    ///
+    /// impl Cache {
+    ///     fn insert(&mut self, key: &'static str, value: u32) {
+    ///         self.entries.insert(key, value);
+    ///         self.expirations.insert(key, Duration::from_secs(30));
+    ///     }
+    ///
+    ///     /// Takes out what has expired by now.
+    ///     fn purge(&mut self, cx: &mut Context<'_>) {
+    ///         while let Poll::Ready(Some(expired)) = self.expirations.poll_expired(cx) {
+    ///             self.entries.remove(expired.get_ref());
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let mut cache = Cache::default();
+    /// cache.insert("answer", 42);
+    /// for (seconds, entries) in [(29, 1), (1, 0)] {
+    ///     sleep(Duration::from_secs(seconds)).await;
+    ///     poll_fn(|cx| Poll::Ready(cache.purge(cx))).await;
+    ///     assert_eq!(cache.entries.len(), entries);
+    /// }
+    /// # });
+    /// ```
     pub fn poll_expired(&mut self, cx: &mut Context<'_>) -> Poll<Option<Expired<T>>> {
         match &mut self.waker {
             Some(waker) => waker.clone_from(cx.waker()),
@@ -170,14 +293,61 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// Moves a value, to come out when `timeout` has passed from now, as the last one of its
-    /// millisecond. It panics if the queue does not hold the key's value.
+    /// Moves a value, to come out when `timeout` has passed from now.
+    ///
+    /// It becomes the last one of its millisecond. A value that is due, and has not come out yet,
+    /// can be moved too. The call is O(1).
+    ///
+    /// # Panics
+    ///
+    /// If the queue does not hold the key's value.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use futures::StreamExt;
+    /// use tickwheel::{Duration, Instant, sleep};
+    /// use tickwheel_util::time::DelayQueue;
+    ///
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// const IDLE: Duration = Duration::from_secs(30);
+    ///
+    /// let start = Instant::now();
+    /// let mut sessions = DelayQueue::new();
+    /// let alice = sessions.insert("alice", IDLE);
+    /// sleep(Duration::from_secs(20)).await;
+    /// sessions.reset(&alice, IDLE); // she has sent something
+    /// assert_eq!(sessions.next().await.unwrap().into_inner(), "alice");
+    /// assert!(start.elapsed() >= Duration::from_secs(50));
+    /// # });
+    /// ```
     #[track_caller]
     pub fn reset(&mut self, key: &Key, timeout: Duration) {
         self.reset_due(key, self.tick_after(timeout));
     }
 
-    /// Like [`reset`](DelayQueue::reset), to an instant, or at once if past.
+    /// Moves a value, to come out at an instant, or at once if that has passed.
+    ///
+    /// It is [`reset`](DelayQueue::reset) for an absolute time.
+    ///
+    /// # Panics
+    ///
+    /// If the queue does not hold the key's value.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use futures::StreamExt;
+    /// use tickwheel::{Duration, Instant};
+    /// use tickwheel_util::time::DelayQueue;
+    ///
+    /// # tokio_test::block_on(async { tokio::time::pause();
+    /// let mut jobs = DelayQueue::new();
+    /// let report = jobs.insert("report", Duration::from_secs(3600));
+    /// jobs.reset_at(&report, Instant::now()); // somebody asks for it
+    /// assert_eq!(jobs.next().await.unwrap().into_inner(), "report");
+    /// # });
+    /// ```
     #[track_caller]
     pub fn reset_at(&mut self, key: &Key, when: Instant) {
         self.reset_due(key, self.tick_at(when));
@@ -194,8 +364,26 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// Removes a value, due or not. It panics if the queue does not hold the key's value.
-    /// [`try_remove`](DelayQueue::try_remove) does not.
+    /// Removes a value, due or not.
+    ///
+    /// The call is O(1). If the queue is then empty, it wakes the task that polled last.
+    ///
+    /// # Panics
+    ///
+    /// If the queue does not hold the key's value. [`try_remove`](DelayQueue::try_remove) returns
+    /// `None` there.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tickwheel::Duration;
+    /// use tickwheel_util::time::DelayQueue;
+    ///
+    /// let mut retries = DelayQueue::new();
+    /// let mail = retries.insert("mail", Duration::from_secs(30));
+    /// assert_eq!(retries.remove(&mail).into_inner(), "mail"); // it was sent another way
+    /// assert!(retries.is_empty());
+    /// ```
     #[track_caller]
     pub fn remove(&mut self, key: &Key) -> Expired<T> {
         match self.try_remove(key) {
@@ -205,6 +393,21 @@ impl<T> DelayQueue<T> {
     }
 
     /// Removes a value, due or not. `None` if the queue does not hold it.
+    ///
+    /// It is [`remove`](DelayQueue::remove) for a value that may have come out already.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tickwheel::Duration;
+    /// use tickwheel_util::time::DelayQueue;
+    ///
+    /// let mut retries = DelayQueue::new();
+    /// let mail = retries.insert("mail", Duration::from_secs(30));
+    /// let removed = retries.try_remove(&mail).unwrap();
+    /// assert_eq!(removed.get_ref(), &"mail");
+    /// assert!(retries.try_remove(&mail).is_none());
+    /// ```
     pub fn try_remove(&mut self, key: &Key) -> Option<Expired<T>> {
         let due = self.wheel.due(key.0)?;
         let data = self.wheel.remove(key.0)?;
@@ -214,8 +417,27 @@ impl<T> DelayQueue<T> {
         Some(self.expired(*key, due, data))
     }
 
-    /// When a value is due: its deadline, rounded up by at most a millisecond, and never before the
-    /// queue was made. It panics if the queue does not hold the key's value.
+    /// Returns when a value is due.
+    ///
+    /// It is the value's deadline, rounded up by at most a millisecond, and never before the queue
+    /// was made. The call is O(1).
+    ///
+    /// # Panics
+    ///
+    /// If the queue does not hold the key's value.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tickwheel::{Duration, Instant};
+    /// use tickwheel_util::time::DelayQueue;
+    ///
+    /// let mut retries = DelayQueue::new();
+    /// let asked = Instant::now() + Duration::from_secs(30);
+    /// let mail = retries.insert_at("mail", asked);
+    /// let late = retries.deadline(&mail) - asked;
+    /// assert!(late < Duration::from_millis(1));
+    /// ```
     #[track_caller]
     pub fn deadline(&self, key: &Key) -> Instant {
         match self.wheel.due(key.0) {
@@ -224,13 +446,47 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// The key of the value that comes out next, due or not. `None` if the queue is empty. If that
-    /// value is not near, this searches one slot of the wheel: an hour ahead, four minutes' values.
+    /// Returns the key of the value that comes out next, due or not. `None` if the queue is empty.
+    ///
+    /// If that value is not near, this searches one slot of the wheel: an hour ahead, four minutes'
+    /// values. Otherwise it is O(1).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tickwheel::Duration;
+    /// use tickwheel_util::time::DelayQueue;
+    ///
+    /// let mut jobs = DelayQueue::new();
+    /// let later = jobs.insert("report", Duration::from_secs(60));
+    /// let next = jobs.insert("mail", Duration::from_secs(30));
+    /// assert_eq!(jobs.peek(), Some(next));
+    /// jobs.remove(&next);
+    /// assert_eq!(jobs.peek(), Some(later));
+    /// ```
     pub fn peek(&self) -> Option<Key> {
         self.wheel.first().map(Key)
     }
 
     /// Drops all values, frees their memory, and wakes the task that waits for them.
+    ///
+    /// It is O(values).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use futures::StreamExt;
+    /// use tickwheel::Duration;
+    /// use tickwheel_util::time::DelayQueue;
+    ///
+    /// # tokio_test::block_on(async {
+    /// let mut retries = DelayQueue::new();
+    /// let mail = retries.insert("mail", Duration::from_secs(30));
+    /// retries.clear(); // the program shuts down
+    /// assert!(retries.try_remove(&mail).is_none());
+    /// assert!(retries.next().await.is_none());
+    /// # });
+    /// ```
     pub fn clear(&mut self) {
         if !self.is_empty() {
             // First, because the drop of a value may panic.
@@ -239,7 +495,7 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// How many values the queue holds.
+    /// The number of values that the queue holds.
     pub fn len(&self) -> usize {
         self.wheel.len()
     }
@@ -250,13 +506,32 @@ impl<T> DelayQueue<T> {
     }
 
     /// The number announced by [`with_capacity`](DelayQueue::with_capacity) and
-    /// [`reserve`](DelayQueue::reserve), or that of the values if larger. It measures no memory.
+    /// [`reserve`](DelayQueue::reserve), or the number of values if that is larger. It measures no
+    /// memory.
     pub fn capacity(&self) -> usize {
         self.announced.max(self.len())
     }
 
-    /// Raises [`capacity`](DelayQueue::capacity) by this many values, without an allocation.
-    /// It panics if the queue cannot hold so many: about four billion.
+    /// Raises [`capacity`](DelayQueue::capacity) to at least this many values more than the queue
+    /// holds.
+    ///
+    /// It allocates nothing: memory follows the values.
+    ///
+    /// # Panics
+    ///
+    /// If the queue cannot hold so many: about four billion.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tickwheel::Duration;
+    /// use tickwheel_util::time::DelayQueue;
+    ///
+    /// let mut queue = DelayQueue::new();
+    /// queue.insert("one", Duration::from_secs(1));
+    /// queue.reserve(10);
+    /// assert!(queue.capacity() >= 11);
+    /// ```
     #[track_caller]
     pub fn reserve(&mut self, additional: usize) {
         let wanted = self.len().saturating_add(additional);
@@ -268,11 +543,42 @@ impl<T> DelayQueue<T> {
     }
 
     /// Lowers [`capacity`](DelayQueue::capacity) to the number of values.
+    ///
+    /// It frees nothing, because memory follows the values by itself.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tickwheel::Duration;
+    /// use tickwheel_util::time::DelayQueue;
+    ///
+    /// let mut queue = DelayQueue::with_capacity(10);
+    /// queue.insert("one", Duration::from_secs(1));
+    /// queue.shrink_to_fit();
+    /// assert_eq!(queue.capacity(), 1);
+    /// ```
     pub fn shrink_to_fit(&mut self) {
         self.announced = 0;
     }
 
-    /// Like [`shrink_to_fit`](DelayQueue::shrink_to_fit), in O(1): keys and values never move.
+    /// Lowers [`capacity`](DelayQueue::capacity) as [`shrink_to_fit`](DelayQueue::shrink_to_fit)
+    /// does.
+    ///
+    /// It is O(1), because keys and values never move. Programs for tokio-util's queue call it to
+    /// close the gaps between values.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tickwheel::Duration;
+    /// use tickwheel_util::time::DelayQueue;
+    ///
+    /// let mut queue = DelayQueue::with_capacity(10);
+    /// let key = queue.insert("one", Duration::from_secs(1));
+    /// queue.compact();
+    /// assert_eq!(queue.capacity(), 1);
+    /// assert_eq!(queue.remove(&key).into_inner(), "one"); // its key stays good
+    /// ```
     pub fn compact(&mut self) {
         self.shrink_to_fit();
     }
@@ -387,8 +693,8 @@ impl<T> fmt::Debug for DelayQueue<T> {
     }
 }
 
-/// Names a value of a [`DelayQueue`]. It never finds a later value of its queue. In another queue,
-/// it may find any value, as tokio-util's keys may.
+/// Names a value of a [`DelayQueue`]. It never finds a later value of its queue. In another queue
+/// it may find any value, and so may a key of tokio-util's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key(wheel::Key);
 
@@ -458,6 +764,7 @@ mod tests {
         assert!(catch_unwind(AssertUnwindSafe(insert)).is_err());
         assert_eq!(queue.len(), 1);
     }
+
     /// The task may wait for something else now.
     #[tokio::test(start_paused = true)]
     async fn a_value_that_becomes_the_first_wakes_the_task_that_took_one() {

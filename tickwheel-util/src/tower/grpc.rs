@@ -34,14 +34,17 @@ const UNITS: [(u8, u64); 6] = [
     (b'H', 3_600_000_000_000),
 ];
 
-/// The time that the caller waits, by the `grpc-timeout` header of its request, for
-/// [`TimeoutLayer::per_request`](super::TimeoutLayer::per_request).
+/// Returns how long the caller waits, by the `grpc-timeout` header of its request.
 ///
-/// `None` if it is missing or malformed. Of several, the shortest counts.
+/// `None` if the header is missing or malformed. Of several headers, the shortest time counts. It
+/// is for [`TimeoutLayer::per_request`](super::TimeoutLayer::per_request).
+///
+/// # Examples
 ///
 /// ```
-/// # use tickwheel::Duration;
-/// # use tickwheel_util::tower::grpc_timeout;
+/// use tickwheel::Duration;
+/// use tickwheel_util::tower::grpc_timeout;
+///
 /// let request = http::Request::builder().header("grpc-timeout", "250m").body(())?;
 /// assert_eq!(grpc_timeout(&request), Some(Duration::from_millis(250)));
 /// # Ok::<(), http::Error>(())
@@ -84,7 +87,26 @@ fn written(left: Duration) -> HeaderValue {
 pub struct GrpcTimeoutLayer(());
 
 impl GrpcTimeoutLayer {
-    /// A layer for a client's service.
+    /// Makes a layer for a client's service.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use http::{Request, Response};
+    /// use tickwheel::{Duration, Instant, with_deadline};
+    /// use tickwheel_util::tower::{BoxError, GrpcTimeoutLayer, grpc_timeout};
+    /// use tower::{ServiceBuilder, ServiceExt, service_fn};
+    ///
+    /// # tokio_test::block_on(async {
+    /// let server = service_fn(async |request: Request<()>| {
+    ///     Ok::<_, BoxError>(Response::new(grpc_timeout(&request)))
+    /// });
+    /// let client = ServiceBuilder::new().layer(GrpcTimeoutLayer::new()).service(server);
+    /// let second = Instant::now() + Duration::from_secs(1);
+    /// let answer = with_deadline(second, client.oneshot(Request::new(()))).await??;
+    /// assert!(answer.into_body() <= Some(Duration::from_secs(1)));
+    /// # Ok::<(), BoxError>(()) }).unwrap();
+    /// ```
     pub const fn new() -> GrpcTimeoutLayer {
         GrpcTimeoutLayer(())
     }
@@ -110,8 +132,9 @@ impl<S> Layer<S> for GrpcTimeoutLayer {
 ///
 /// # Errors
 ///
-/// A boxed [`Elapsed`] if no time is left, or the inner service's error,
-/// boxed.
+/// A boxed [`Elapsed`] if no time is left, or the inner service's error, boxed.
+///
+/// # Examples
 ///
 /// ```
 /// # use http::{Request, Response};
@@ -135,7 +158,23 @@ pub struct GrpcTimeout<S> {
 }
 
 impl<S> GrpcTimeout<S> {
-    /// A client that passes deadlines on.
+    /// Makes a client that passes deadlines on.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use http::{Request, Response};
+    /// use tickwheel_util::tower::{BoxError, GrpcTimeout, grpc_timeout};
+    /// use tower::{ServiceExt, service_fn};
+    ///
+    /// # tokio_test::block_on(async {
+    /// let server = service_fn(async |request: Request<()>| {
+    ///     Ok::<_, BoxError>(Response::new(grpc_timeout(&request)))
+    /// });
+    /// let answer = GrpcTimeout::new(server).oneshot(Request::new(())).await?;
+    /// assert_eq!(answer.into_body(), None, "no deadline is open here");
+    /// # Ok::<(), BoxError>(()) }).unwrap();
+    /// ```
     pub const fn new(inner: S) -> GrpcTimeout<S> {
         GrpcTimeout {
             inner,

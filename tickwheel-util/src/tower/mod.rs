@@ -26,5 +26,5 @@ mod timeout;
 pub use grpc::{GrpcResponseFuture, GrpcTimeout, GrpcTimeoutLayer, grpc_timeout};
 pub use timeout::{Answer, Bound, ResponseFuture, Timeout, TimeoutLayer};
 
-/// An error of any type, as tower has it.
+/// An error of any type: the same type as tower's `BoxError`.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;

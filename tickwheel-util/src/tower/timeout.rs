@@ -34,15 +34,18 @@ pub struct TimeoutLayer<B = Duration, A = ()> {
 }
 
 impl TimeoutLayer {
-    /// Bounds each call by `timeout`, which counts from the call. Each call looks up the current
-    /// runtime's own timer.
+    /// Bounds each call by `timeout`, which counts from the call.
     ///
-    /// It opens no [deadline](tickwheel::with_deadline()), and ends no later than an open one.
+    /// Each call looks up the current runtime's own timer. It opens no
+    /// [deadline](tickwheel::with_deadline()), and ends no later than an open one.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use tickwheel::Duration;
-    /// # use tickwheel_util::tower::TimeoutLayer;
-    /// # use tower::{Layer, ServiceExt, service_fn};
+    /// use tickwheel::Duration;
+    /// use tickwheel_util::tower::TimeoutLayer;
+    /// use tower::{Layer, ServiceExt, service_fn};
+    ///
     /// # tokio_test::block_on(async {
     /// let echo = service_fn(async |text: &'static str| Ok::<_, std::io::Error>(text));
     /// let bounded = TimeoutLayer::new(Duration::from_secs(1)).layer(echo);
@@ -59,9 +62,12 @@ impl TimeoutLayer {
 
     /// Like [`new`](TimeoutLayer::new), on this timer.
     ///
+    /// # Examples
+    ///
     /// ```
-    /// # use tickwheel::{Duration, Timer};
-    /// # use tickwheel_util::tower::TimeoutLayer;
+    /// use tickwheel::{Duration, Timer};
+    /// use tickwheel_util::tower::TimeoutLayer;
+    ///
     /// // Under an executor that is not tokio's.
     /// let layer = TimeoutLayer::new_on(Timer::global(), Duration::from_secs(1));
     /// # drop(layer);
@@ -74,19 +80,29 @@ impl TimeoutLayer {
     }
 
     /// Bounds each call, and the calls within it, by the result of `timeout` for its request, if
-    /// that is `Some`. Each call looks up the current runtime's own timer.
+    /// that is `Some`.
     ///
-    /// Such a call runs [with that deadline](tickwheel::with_deadline()), from the service's `call`
-    /// until its future is ready. [`grpc_timeout`](super::grpc_timeout) reads a gRPC header. A
-    /// closure names the type of the request:
+    /// Each call looks up the current runtime's own timer. A bounded call runs
+    /// [with that deadline](tickwheel::with_deadline()), from the service's `call` until its future
+    /// is ready. [`grpc_timeout`](super::grpc_timeout) reads a gRPC header.
+    ///
+    /// # Examples
+    ///
+    /// A closure names the type of the request:
     ///
     /// ```
-    /// # use tickwheel::Duration;
-    /// # use tickwheel_util::tower::TimeoutLayer;
-    /// # let _ =
-    /// TimeoutLayer::per_request(|request: &http::Request<String>| {
-    ///     (request.uri().path() != "/events").then_some(Duration::from_secs(5))
+    /// use tickwheel::{Duration, time_left};
+    /// use tickwheel_util::tower::TimeoutLayer;
+    /// use tower::{Layer, ServiceExt, service_fn};
+    ///
+    /// # tokio_test::block_on(async {
+    /// let layer = TimeoutLayer::per_request(|path: &&str| {
+    ///     (*path != "/events").then_some(Duration::from_secs(5))
     /// });
+    /// let server = layer.layer(service_fn(async |_path| Ok::<_, std::io::Error>(time_left())));
+    /// assert!(server.clone().oneshot("/").await?.is_some(), "the handler has a deadline");
+    /// assert!(server.oneshot("/events").await?.is_none());
+    /// # Ok::<(), tickwheel_util::tower::BoxError>(()) }).unwrap();
     /// ```
     pub const fn per_request<F, Request>(timeout: F) -> TimeoutLayer<F>
     where
@@ -101,9 +117,12 @@ impl TimeoutLayer {
 
     /// Like [`per_request`](TimeoutLayer::per_request), on this timer.
     ///
+    /// # Examples
+    ///
     /// ```
-    /// # use tickwheel::{Duration, Timer};
-    /// # use tickwheel_util::tower::TimeoutLayer;
+    /// use tickwheel::{Duration, Timer};
+    /// use tickwheel_util::tower::TimeoutLayer;
+    ///
     /// // A request that says how many milliseconds its caller waits.
     /// let waits = |request: &u64| Some(Duration::from_millis(*request));
     /// let layer = TimeoutLayer::per_request_on(Timer::global(), waits);
@@ -121,13 +140,18 @@ impl TimeoutLayer {
 }
 
 impl<B, A> TimeoutLayer<B, A> {
-    /// Answers a call that took too long, or that waits when the timer's runtime shuts down, in the
-    /// service's own types. The service keeps its error type, and its own errors pass through.
+    /// Answers a call that took too long in the service's own types.
+    ///
+    /// The closure also answers a call that waits when the timer's runtime shuts down. The service
+    /// keeps its error type, and its own errors pass through.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use tickwheel::Duration;
-    /// # use tickwheel_util::tower::TimeoutLayer;
-    /// # use tower::{Layer, ServiceExt, service_fn};
+    /// use tickwheel::Duration;
+    /// use tickwheel_util::tower::TimeoutLayer;
+    /// use tower::{Layer, ServiceExt, service_fn};
+    ///
     /// # tokio_test::block_on(async { tokio::time::pause();
     /// let slow = service_fn(|()| std::future::pending::<Result<&str, std::fmt::Error>>());
     /// let layer = TimeoutLayer::new(Duration::from_secs(1)).on_elapsed(|_| Ok("too late"));
@@ -167,13 +191,19 @@ impl<S, B: Clone, A: Clone> Layer<S> for TimeoutLayer<B, A> {
 ///
 /// A boxed [`Elapsed`] if a call took too long, or [`Cancelled`] if the timer's runtime shuts down
 /// while the call waits in another runtime: with [`on_elapsed`](TimeoutLayer::on_elapsed) the
-/// closure answers instead. Otherwise the service's own error, boxed. Without a timer of its own, a
-/// call panics outside a tokio runtime.
+/// closure answers instead. Otherwise the service's own error, boxed.
+///
+/// # Panics
+///
+/// Without a timer of its own, a call panics outside a tokio runtime.
+///
+/// # Examples
 ///
 /// ```
-/// # use tickwheel::Duration;
-/// # use tickwheel_util::tower::Timeout;
-/// # use tower::{ServiceExt, service_fn};
+/// use tickwheel::Duration;
+/// use tickwheel_util::tower::Timeout;
+/// use tower::{ServiceExt, service_fn};
+///
 /// # tokio_test::block_on(async {
 /// let echo = service_fn(async |text: &'static str| Ok::<_, std::io::Error>(text));
 /// let bounded = Timeout::new(echo, Duration::from_secs(1));
@@ -187,13 +217,17 @@ pub struct Timeout<S, B = Duration, A = ()> {
 }
 
 impl<S> Timeout<S> {
-    /// Bounds each call of `inner` by `timeout`. Each call looks up the current runtime's own
-    /// timer.
+    /// Bounds each call of `inner` by `timeout`.
+    ///
+    /// Each call looks up the current runtime's own timer.
+    ///
+    /// # Examples
     ///
     /// ```
-    /// # use tickwheel::Duration;
-    /// # use tickwheel_util::tower::Timeout;
-    /// # use tower::{ServiceExt, service_fn};
+    /// use tickwheel::Duration;
+    /// use tickwheel_util::tower::Timeout;
+    /// use tower::{ServiceExt, service_fn};
+    ///
     /// # tokio_test::block_on(async { tokio::time::pause();
     /// let silent = service_fn(|()| std::future::pending::<Result<(), std::io::Error>>());
     /// let bounded = Timeout::new(silent, Duration::from_secs(1));
@@ -210,11 +244,15 @@ impl<S> Timeout<S> {
 
     /// Like [`new`](Timeout::new), on this timer.
     ///
+    /// # Examples
+    ///
     /// ```
-    /// # use tickwheel::{Duration, Timer};
-    /// # use tickwheel_util::tower::Timeout;
-    /// # use tower::{ServiceExt, service_fn};
-    /// # let inner = service_fn(|()| std::future::ready(Ok::<_, std::io::Error>("hello")));
+    /// use tickwheel::{Duration, Timer};
+    /// use tickwheel_util::tower::Timeout;
+    /// use tower::{ServiceExt, service_fn};
+    ///
+    /// // Under an executor that is not tokio's.
+    /// let inner = service_fn(|()| std::future::ready(Ok::<_, std::io::Error>("hello")));
     /// let bounded = Timeout::new_on(Timer::global(), inner, Duration::from_secs(1));
     /// assert_eq!(futures::executor::block_on(bounded.oneshot(()))?, "hello");
     /// # Ok::<(), tickwheel_util::tower::BoxError>(())
@@ -256,7 +294,7 @@ where
         ResponseFuture {
             call: Call::InTime {
                 call: self.inner.call(request),
-                // After the call, as in tower's own.
+                // After the call, where the time of tower's own `Timeout` begins too.
                 time: time.map(|duration| self.time(duration)),
             },
             answer: Some(answer),
