@@ -72,7 +72,8 @@ pub enum Stage {
 /// - It warns whenever the notice has begun and the deadline is pending, once for each due time: so
 ///   once between two resets, unless another call moves the deadline too.
 /// - A call that moves the deadline earlier wakes the task that waits. If the notice of the new due
-///   time has begun, the warning comes at once.
+///   time has begun, the warning comes at once. A call that makes the deadline expire, as a move to
+///   a moment that has passed does, gives no warning.
 /// - A warning is never early, and no later than the deadline may be. There are two exceptions,
 ///   each by at most an eighth of the notice: after a warning, the next one may be late if a call
 ///   other than a reset postpones the deadline, or if the notice is more than seven eighths of the
@@ -81,7 +82,8 @@ pub enum Stage {
 ///   driver is late by the whole notice, but by less than a stall, there is no warning. A notice
 ///   shorter than a tick may have none either.
 /// - It takes a second timer. This wakes the task about once before the notice, however often the
-///   deadline is reset, and each eighth of the notice within it. A reset costs no more.
+///   deadline is reset, and within the notice each eighth of it, or of the timeout if that is
+///   shorter. A reset costs no more.
 ///
 /// ```
 /// # use tickwheel::{Duration, Timer, warn_before::Stage};
@@ -97,6 +99,8 @@ pub enum Stage {
 #[derive(Debug)]
 pub struct WarnBefore<D = Deadline> {
     deadline: D,
+    /// How the deadline itself is restarted.
+    restart: fn(&mut D),
     handle: ResetHandle,
     notice: Duration,
     /// Elapsed if the next poll sets it.
@@ -123,17 +127,23 @@ impl Deadline {
     /// ```
     pub fn warn_before(self, notice: Duration) -> WarnBefore<Deadline> {
         let handle = self.handle();
-        WarnBefore::new(self, handle, notice)
+        WarnBefore::new(self, Deadline::restart, handle, notice)
     }
 }
 
 impl<D: Future<Output = Result<(), Cancelled>> + Unpin> WarnBefore<D> {
-    pub(crate) fn new(deadline: D, handle: ResetHandle, notice: Duration) -> WarnBefore<D> {
+    pub(crate) fn new(
+        deadline: D,
+        restart: fn(&mut D),
+        handle: ResetHandle,
+        notice: Duration,
+    ) -> WarnBefore<D> {
         handle.word.wake_if_earlier();
         let shard = handle.shard.clone();
         let long_ago = shard.clock().long_ago();
         WarnBefore {
             deadline,
+            restart,
             handle,
             notice,
             check: Sleep::until(shard, long_ago),
@@ -282,7 +292,7 @@ impl<D: Future<Output = Result<(), Cancelled>> + Unpin> WarnBefore<D> {
     /// ```
     pub fn restart(&mut self) {
         self.forget();
-        self.handle.as_ref().restart();
+        (self.restart)(&mut self.deadline);
     }
 
     /// Changes the notice, for the present due time too. If the new notice has begun and there was

@@ -700,7 +700,7 @@ impl<K> KeyedDeadline<K> {
     /// ```
     pub fn warn_before(self, notice: Duration) -> WarnBefore<KeyedDeadline<K>> {
         let handle = self.handle();
-        WarnBefore::new(self, handle, notice)
+        WarnBefore::new(self, KeyedDeadline::restart, handle, notice)
     }
 
     /// Makes the deadline pending again, after any outcome, like

@@ -6,6 +6,7 @@ use std::time::SystemTime;
 
 use futures::future::FusedFuture;
 use tickwheel::wall_clock::sleep_until;
+use tickwheel::warn_before::Stage;
 use tickwheel::{DeadlineMap, Timer, sleep, timeout};
 use tokio::sync::oneshot;
 
@@ -43,4 +44,12 @@ async fn a_future_is_terminated_from_a_ready_poll_until_armed_again() {
     deadline.restart();
     keyed.restart();
     assert!(!nap.is_terminated() && !deadline.is_terminated() && !keyed.is_terminated());
+    let (mut deadline, mut keyed) = (deadline.warn_before(MS / 2), keyed.warn_before(MS / 2));
+    assert!(deadline.handle().expire() && keyed.handle().expire());
+    assert_eq!(deadline.wait().await, Ok(Stage::Expired));
+    assert_eq!(keyed.wait().await, Ok(Stage::Expired));
+    assert!(deadline.as_ref().is_terminated() && keyed.as_ref().is_terminated());
+    deadline.restart();
+    keyed.restart();
+    assert!(!deadline.as_ref().is_terminated() && !keyed.as_ref().is_terminated());
 }
