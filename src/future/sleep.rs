@@ -566,6 +566,12 @@ impl Sleep {
         }
     }
 
+    /// Whether the runtime of its timer has ended. `false` for a detached one.
+    pub(super) fn has_ended(&self) -> bool {
+        let shard = self.shard.as_ref();
+        shard.is_some_and(|shard| shard.clock().has_ended())
+    }
+
     #[inline]
     pub(crate) fn is_new(&self) -> bool {
         matches!(self.state, State::Unarmed { is_new: true, .. })

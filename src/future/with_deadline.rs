@@ -116,7 +116,8 @@ impl<F> WithDeadline<F> {
 impl<F: Future> WithDeadline<F> {
     /// Polls like the future, but returns an error where the future panics on a shutdown.
     ///
-    /// It is for adapters that may be polled outside the timer's runtime, and report its end.
+    /// It is for adapters that may be polled outside the timer's runtime, and report its end. After
+    /// an error, each further poll that stays pending returns the error again.
     ///
     /// # Errors
     ///
@@ -171,7 +172,7 @@ fn set_end(sleep: &mut Sleep, deadline: Instant) {
     if is_new && current().is_some_and(|outer| outer <= now) {
         let end = next_tick(sleep.attach().clock());
         sleep.reset_at(end);
-    } else if now >= deadline {
+    } else if now >= deadline && !sleep.has_ended() {
         sleep.elapse();
     } else if is_new {
         let end = sleep.attach().clock().translate(deadline);

@@ -148,8 +148,7 @@ impl Timer {
     /// ```
     #[inline]
     pub fn sleep(&self, duration: Duration) -> Sleep {
-        let (shard, deadline) = self.after(duration);
-        Sleep::new(Some(shard), None, deadline, duration.is_zero())
+        self.sleep_within(duration, false)
     }
 
     /// Waits until `deadline`, like [`tickwheel::sleep_until`](crate::sleep_until), on this timer.
@@ -199,13 +198,10 @@ impl Timer {
     /// ```
     #[inline]
     pub fn timeout<F: IntoFuture>(&self, duration: Duration, future: F) -> Timeout<F::IntoFuture> {
-        let (shard, mut deadline) = self.after(duration);
-        if limit::is_open() {
-            deadline = limit::cap(deadline, shard.clock());
-        }
         Timeout {
             future: future.into_future(),
-            sleep: Sleep::new(Some(shard), None, deadline, duration.is_zero()),
+            // It counts from here, as tokio's does.
+            sleep: self.sleep_within(duration, limit::is_open()),
         }
     }
 
@@ -241,14 +237,9 @@ impl Timer {
         deadline: Instant,
         future: F,
     ) -> Timeout<F::IntoFuture> {
-        let shard = self.shard().clone();
-        let mut deadline = deadline;
-        if limit::is_open() {
-            deadline = limit::cap(deadline, shard.clock());
-        }
         Timeout {
             future: future.into_future(),
-            sleep: Sleep::until(shard, deadline),
+            sleep: self.sleep_to(deadline, limit::is_open()),
         }
     }
 
@@ -403,13 +394,27 @@ impl Timer {
         Snapshot::new(now, clock.tick().as_duration(), shards)
     }
 
-    /// A shard, and the instant `duration` from now. The clock is read now, because nearly all
-    /// sleeps arm.
-    #[inline(always)]
-    fn after(&self, duration: Duration) -> (Arc<Shard>, Instant) {
+    /// A sleep, or the sleep of a timeout that an open deadline caps. The clock is read now,
+    /// because nearly all sleeps arm.
+    #[inline(always)] // So that it is built where it stays, beside a future that may be large.
+    fn sleep_within(&self, duration: Duration, is_capped: bool) -> Sleep {
         let shard = self.shard().clone();
-        let deadline = shard.clock().instant_after(duration);
-        (shard, deadline)
+        let mut deadline = shard.clock().instant_after(duration);
+        if is_capped {
+            deadline = limit::cap(deadline, shard.clock());
+        }
+        Sleep::new(Some(shard), None, deadline, duration.is_zero())
+    }
+
+    /// Like `sleep_within`, until an instant.
+    #[inline(always)]
+    fn sleep_to(&self, deadline: Instant, is_capped: bool) -> Sleep {
+        let shard = self.shard().clone();
+        let mut deadline = deadline;
+        if is_capped {
+            deadline = limit::cap(deadline, shard.clock());
+        }
+        Sleep::until(shard, deadline)
     }
 
     /// The calling thread's shard. A worker that moves to another thread takes its shard along.

@@ -1,15 +1,16 @@
 //! Deadlines that are passed on: `with_deadline`, `time_left`, and the timeouts within; beside
 //! other tasks and inner runtimes, and on a timer with another clock than what is within.
 //!
-//! Invariant: nothing within a deadline outlives it, nothing outside is bounded by it, no other task
-//! of tokio's is, and nothing stays armed after it. Its deadline is an instant of the clock that
-//! `Instant::now` reads where it is polled. The oracle has deadlines whose code tries again and again
-//! on timers of any tick. Here are the rest.
+//! Invariant: nothing within a deadline outlives it, nothing outside is bounded by it, no other
+//! task of tokio's is, and nothing stays armed after it. Its deadline is an instant of the clock
+//! that `Instant::now` reads where it is polled. The oracle has deadlines whose code tries again
+//! and again on timers of any tick. Here are the rest.
 
 use std::cell::Cell;
 use std::future::{Pending, pending, poll_fn, ready};
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::task::Poll;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use futures::FutureExt;
@@ -341,4 +342,46 @@ async fn loops_in_nested_deadlines_end_once_whatever_the_ticks() {
             assert!(inner_tries <= 3 * tries, "{inner_tries} in {tries}, {of}");
         }
     }
+}
+
+/// The end of the runtime is no less so once the deadline has passed too.
+#[test]
+fn a_poll_reports_the_end_of_the_runtime_again() {
+    let runtime = current_thread();
+    let timer = runtime.block_on(async { Timer::current() });
+    let mut call = pin!(timer.with_deadline(timer.now() + 20 * MS, pending::<()>()));
+    drop(runtime);
+    for _ in 0..2 {
+        let polled = poll_with_waker(|cx| call.as_mut().try_poll(cx));
+        assert!(matches!(polled, Poll::Ready(Err(_))), "{polled:?}");
+        thread::sleep(30 * MS);
+    }
+}
+
+fn poll_with_waker<R>(poll: impl FnOnce(&mut Context<'_>) -> R) -> R {
+    poll(&mut Context::from_waker(Waker::noop()))
+}
+
+/// A conversion that takes its time.
+struct Slow;
+
+impl IntoFuture for Slow {
+    type Output = ();
+    type IntoFuture = Pending<()>;
+
+    fn into_future(self) -> Pending<()> {
+        move_the_clock_only(SECOND);
+        pending()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_timeout_counts_from_the_end_of_the_conversion() {
+    let (timer, start) = (Timer::current(), Instant::now());
+    assert!(timer.timeout(SECOND, Slow).await.is_err());
+    assert_eq!(start.elapsed(), 2 * SECOND, "of a timer");
+    assert!(timeout(SECOND, Slow).await.is_err());
+    assert_eq!(start.elapsed(), 4 * SECOND, "of the runtime");
+    assert!(tokio::time::timeout(SECOND, Slow).await.is_err());
+    assert_eq!(start.elapsed(), 6 * SECOND, "of tokio");
 }
