@@ -17,7 +17,7 @@ pub use tokio::time::error::Error;
 /// assert_eq!(late.unwrap_err().to_string(), "deadline has elapsed");
 /// # });
 /// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Elapsed(());
 
 impl Elapsed {
@@ -80,10 +80,10 @@ impl From<Elapsed> for std::io::Error {
 /// assert!(!idle.await.unwrap_err().is_shutdown());
 /// # });
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Cancelled(Cause);
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Cause {
     Handle,
     Replaced,

@@ -49,14 +49,14 @@ use crate::clock::tick::Moment;
 /// assert_eq!((session.value, session.deadline), (72, login + DAY));
 /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Expiry {
     due: Due,
     /// The longest life, from the insert on.
     limit: Option<Duration>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Due {
     After(Duration),
     At(Instant),
@@ -71,6 +71,7 @@ impl Expiry {
     /// assert_eq!(IDLE, Duration::from_secs(60).into());
     /// ```
     #[inline]
+    #[must_use = "an `Expiry` is for a call of a map"]
     pub const fn idle(delay: Duration) -> Expiry {
         Expiry {
             due: Due::After(delay),
@@ -80,7 +81,7 @@ impl Expiry {
 
     /// Adds a limit on the whole life of the value: it is due at most `ttl` after it was inserted,
     /// or at its own due if that is earlier. This holds for an instant too, and for each due to
-    /// which a reset moves the value. A second limit replaces the first one.
+    /// which a reset moves the value. Of two limits the shorter one holds.
     ///
     /// ```
     /// # tokio_test::block_on(async { tokio::time::pause();
@@ -100,9 +101,14 @@ impl Expiry {
     #[inline]
     #[must_use = "it returns a new `Expiry`"]
     pub const fn at_most(self, ttl: Duration) -> Expiry {
+        let limit = match self.limit {
+            // `Ord` is not const.
+            Some(limit) if limit.as_nanos() < ttl.as_nanos() => limit,
+            _ => ttl,
+        };
         Expiry {
             due: self.due,
-            limit: Some(ttl),
+            limit: Some(limit),
         }
     }
 

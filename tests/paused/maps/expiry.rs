@@ -98,10 +98,12 @@ async fn the_earlier_of_a_due_and_a_limit_counts() {
     let now = Instant::now();
     for (expiry, due) in [
         (Expiry::from(5 * MS).at_most(9 * MS), 5),
+        (Expiry::from(5 * MS).at_most(2 * MS).at_most(3 * MS), 2),
+        (Expiry::from(5 * MS).at_most(3 * MS).at_most(2 * MS), 2),
         (Expiry::from(9 * MS).at_most(5 * MS), 5),
         (Expiry::from(now + 5 * MS).at_most(9 * MS), 5),
         (Expiry::from(now + 9 * MS).at_most(5 * MS), 5),
-        (Expiry::from(9 * MS).at_most(MS).at_most(5 * MS), 5),
+        (Expiry::from(9 * MS).at_most(MS).at_most(5 * MS), 1),
         (Expiry::from(5 * MS).at_most(Duration::MAX), 5),
         (Expiry::from(Duration::MAX).at_most(5 * MS), 5),
         (Expiry::from(now - MS).at_most(5 * MS), 0),

@@ -460,7 +460,6 @@ where
 
 pin_project! {
     /// The response future of [`Timeout`](super::Timeout). Dropping it drops the call.
-    #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct ResponseFuture<F, A> {
         #[pin]
@@ -522,6 +521,14 @@ fn poll_in_time<F: Future>(
         Ok(never) => match never {},
         Err(elapsed) => Err(elapsed),
     }))
+}
+
+/// Without the answer, because a closure has no `Debug`.
+impl<F: fmt::Debug, A> fmt::Debug for ResponseFuture<F, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_struct("ResponseFuture");
+        shown.field("call", &self.call).finish_non_exhaustive()
+    }
 }
 
 impl<B, A> fmt::Debug for TimeoutLayer<B, A> {
