@@ -117,8 +117,8 @@
 //! | `test-util` | tokio's `test-util`, and its `pause`, `advance` and `resume` under [`time`] |
 //!
 //! The public types are tokio's and the standard library's, hyper's with the feature `hyper` and
-//! serde's with `serde`, all of them 1.x. The one exception is `futures-core` 0.3, whose `Stream`
-//! and `FusedFuture` a release of its 1.0 would replace.
+//! serde's with `serde`, all of them 1.x. The one exception is `futures-core` 0.3, whose `Stream`,
+//! `FusedStream` and `FusedFuture` a release of its 1.0 would replace.
 //!
 //! [tickwheel-util]: https://docs.rs/tickwheel-util
 

@@ -1,7 +1,7 @@
 //! [tickwheel](https://docs.rs/tickwheel)'s timers in the types of other crates.
 //!
 //! The two crates are divided as tokio and tokio-util are. So a program moves by one rule: `tokio`
-//! becomes `tickwheel`, and `tokio_util` becomes `tickwheel_util`.
+//! becomes `tickwheel`, and `tokio_util` becomes `tickwheel_util`, in the paths to their timers.
 //!
 //! | feature | module | in place of |
 //! |---|---|---|
@@ -17,13 +17,15 @@
 //!
 //! # Which timer
 //!
-//! Each adapter has one way to choose: `new` takes the current runtime's own timer, and
-//! `new_on(&timer, ..)` the given one.
+//! There is one way to choose: `new`, or the method of an extension trait, takes the current
+//! runtime's own timer, and `new_on(&timer, ..)` the given one. `DelayQueue` and `FutureExt` have
+//! tokio-util's signatures, and take the current runtime's.
 //!
 //! # The order of polls
 //!
-//! Each adapter polls its inner value first, and the time only if that value has to wait. So what
-//! is ready wins over a deadline that has passed, and does not pay for a timer.
+//! A timeout polls its inner value first, and the time only if that value has to wait. So what is
+//! ready wins over a deadline that has passed, and does not pay for a timer. There is one
+//! exception: a body that is over its total timeout fails even if a frame is ready.
 //!
 //! A breaking release of `tower-layer`, `tower-service` or `futures-core`, which have no 1.0 yet,
 //! leads to one of this crate.
