@@ -1,4 +1,7 @@
-//! The alarm, and its lock.
+//! The protocol of turns: who sets the alarm, who makes a turn, and who finds the end.
+//!
+//! [`Turns`] holds the alarm behind a lock. [`Hooks`] are what the driver does at each step: clock,
+//! stalls, shards and reports. `tests/loom` compiles this file.
 //!
 //! A thread that arms something earlier takes the lock, compares, and sets the alarm. A turn takes
 //! the lock twice: when it begins, and when it reads the next expiries and sets the alarm again,
@@ -9,37 +12,61 @@
 //! released the lock. If something is due by then, it sets the alarm to fire next.
 //!
 //! ```text
-//!   no turn --(the alarm fires)--> a turn is made --(it has set the alarm)--> no turn
+//!   not begun --(begin)--> set --(the alarm fires: T1)--> turning --(it has set the alarm: T4)--> set
+//!                           |                                                                    |
+//!                           +--(whoever releases the lock finds the end: R)--> ended <-----------+
+//! ```
+//!
+//! The steps of the two who set the alarm:
+//!
+//! ```text
+//!   a turn                                        a thread that has armed something earlier
+//!   ------                                        -----------------------------------------
+//!   T1  take the lock, or note a request (Q)      S1  its expiry is written, and the next check
+//!   T2  say that a check comes at the end,            comes later (`clock::next_check`)
+//!       release the lock                          S2  take the lock, or note a request (Q)
+//!       fire what is due, under no lock           S3  read the expiry and the next check again,
+//!   T3  take the lock again, read the expiries        and set the alarm if it is earlier
+//!       (`NextCheck::begin`)                      R   release the lock; close the timer if its
+//!   T4  set the alarm, and say so                     runtime has ended
+//!   R   release the lock; close the timer if      Q   look for requests: serve them by setting the
+//!       its runtime has ended                         alarm for the earliest expiry
+//!   Q   look for requests, as the other does
 //! ```
 //!
 //! Orders that could go wrong, and why they do not:
 //!
-//! - *The alarm fires on two threads.* The second leaves its turn to the first, which reads the
-//!   next expiries and sets the alarm after this firing. So no worker waits behind a slow waker on
-//!   another worker.
-//! - *That second firing is the end of the time driver.* The turn looks for the end after it has
-//!   set the alarm, under the same hold of the lock.
-//! - *A thread arms something while a turn is made.* It leaves the alarm alone, because the turn
-//!   reads the next expiries before it ends (see `clock::next_check`).
+//! - *The alarm fires on two threads.* The second leaves its turn to the first (T1), which reads
+//!   the next expiries and sets the alarm after this firing (T3, T4). So no worker waits behind a
+//!   slow waker on another worker.
+//! - *That second firing is the end of the time driver.* The turn looks for the end as it releases
+//!   the lock (R), after it has set the alarm.
+//! - *A thread arms something while a turn is made.* T2 makes the thread leave the alarm alone,
+//!   because the turn reads the next expiries before it ends (T3).
 //! - *The alarm fires on the thread that sets it*, within a call of tokio's. That firing notes a
-//!   request too.
+//!   request too (Q).
 //! - *Foreign code runs on the thread that sets the alarm*: a panic hook as the runtime ends, or a
 //!   subscriber of tokio's own tracing. It may arm something on this timer, or wait for a thread
 //!   that does. Neither waits for the lock.
 //! - *A request is noted as the holder releases the lock.* The thread notes it and then tries the
-//!   lock again. The holder releases it and then looks. Each has a sequentially consistent fence in
-//!   between, so one of the two sees the other.
+//!   lock again. The holder releases it and then looks (Q). Each has a sequentially consistent
+//!   fence in between, so one of the two sees the other.
+//! - *The tick has passed when the alarm is set for it.* The alarm is set for the next moment at
+//!   which it can fire, and the shard is told of the tick that is current then. Were it told of a
+//!   later one, the turn at that moment would pass the shard by.
 //!
 //! Invariants:
 //!
 //! - One turn is made at a time.
 //! - No user code but such foreign code runs under the lock. Wakers, events and drops follow it.
-//! - Only a turn waits for the lock, at its end. While a turn is made, no other thread that holds
-//!   the lock sets the alarm.
+//! - Only a turn waits for the lock, at T3. While a turn is made, no other thread that holds the
+//!   lock sets the alarm.
 
 use std::task::Waker;
 
+use crate::clock::next_check::NextCheck;
 use crate::clock::tick::{Moment, Tick};
+use crate::shard::shard_tick::{MissedTick, ShardTick};
 use crate::sync::{AtomicBool, Mutex, MutexGuard, Ordering, fence, lock, try_lock};
 
 /// Fires when the next turn is due.
@@ -48,8 +75,8 @@ pub(crate) trait Alarm: Send {
     /// has already passed.
     fn set(&mut self, tick: Tick) -> bool;
 
-    /// Sets it to fire next after `now`, which the calling thread has just read. Returns the first
-    /// tick for which that is in time. Only for an alarm that `set` can find passed.
+    /// Sets it to fire as soon as it can after `now`, which the calling thread has just read.
+    /// Returns the tick that is current then. Only for an alarm that `set` can find passed.
     fn set_next_round(&mut self, now: Tick) -> Tick {
         now
     }
@@ -65,43 +92,303 @@ pub(crate) trait Alarm: Send {
     }
 }
 
-#[derive(Default)]
-pub(crate) struct AlarmLock {
-    /// `None` before the driver begins, while a turn is made, and once the timer has ended.
-    state: Mutex<Option<AlarmState>>,
-    is_asked: AtomicBool,
+/// What the driver does at the steps of the protocol.
+pub(crate) trait Hooks {
+    /// What a turn carries from step to step.
+    type Turn;
+    /// What is reported once the lock is released.
+    type Report;
+
+    /// Before T1, under no lock: a turn may begin.
+    fn turn(&self) -> Self::Turn;
+
+    /// At T2, under the lock: the turn begins, for the first time or once more.
+    fn turn_begins(&self, turn: &mut Self::Turn);
+
+    /// Between T2 and T3, under no lock: fires what is due.
+    fn fire(&self, turn: &mut Self::Turn, wakers: &mut Vec<Waker>);
+
+    /// At T3, under the lock: the earliest expiry of all shards.
+    fn earliest_expiry(&self) -> Tick;
+
+    /// Between T3 and T4, under the lock: the next turn comes at this tick.
+    fn turn_ends(&self, turn: &mut Self::Turn, next: Tick);
+
+    /// At T4, under the lock: that tick has passed, so the turn begins once more.
+    fn passed(&self, turn: &mut Self::Turn, next: Tick);
+
+    /// Before S2, under no lock: the present moment.
+    fn now(&self) -> Moment;
+
+    /// At S3, under the lock: the alarm is set for `tick`, without a turn.
+    fn note_wait(&self, tick: Tick, now: Moment) -> Self::Report;
+
+    /// At S3, under the lock: the tick that is current.
+    fn present(&self) -> Tick;
+
+    /// At S3, under the lock: `expiry` is left to the alarm's task.
+    fn waits_for_task(&self, expiry: &ShardTick);
+
+    /// Under no lock: the alarm's task has to make a turn.
+    fn notify_task(&self);
+
+    /// Under no lock.
+    fn report(&self, report: Self::Report);
+
+    /// At R, under no lock: the runtime has ended. Comes once.
+    fn close(&self, ended: Moment);
 }
 
-pub(crate) type LockedAlarm<'a> = MutexGuard<'a, Option<AlarmState>>;
+/// Who makes a turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// The thread on which the alarm fired.
+    Waker,
+    /// The alarm's task, which may set any alarm.
+    Task,
+}
+
+pub(crate) struct Turns {
+    state: Mutex<State>,
+    is_asked: AtomicBool,
+    /// When the driver reads the next expiries, at the latest. Written under the lock.
+    next_check: NextCheck,
+}
+
+enum State {
+    NotBegun,
+    /// The alarm is set, or unset while nothing is armed.
+    Set(Parts),
+    /// A turn has the alarm.
+    Turning,
+    Ended,
+}
 
 /// What a turn takes along.
-pub(crate) struct AlarmState {
-    pub(crate) alarm: Box<dyn Alarm>,
+struct Parts {
+    alarm: Box<dyn Alarm>,
     /// The buffer for the wakers of a turn, empty outside of one.
-    pub(crate) wakers: Vec<Waker>,
+    wakers: Vec<Waker>,
 }
 
-impl AlarmLock {
-    /// Waits for the lock. Call this where no thread sets the alarm.
-    pub(crate) fn lock(&self) -> LockedAlarm<'_> {
-        lock(&self.state)
+type Locked<'a> = MutexGuard<'a, State>;
+
+impl Turns {
+    pub(crate) fn new() -> Turns {
+        Turns {
+            state: Mutex::new(State::NotBegun),
+            is_asked: AtomicBool::new(false),
+            next_check: NextCheck::new(Tick::NEVER),
+        }
     }
 
-    /// Locks the alarm. `None` if another thread or this one holds the lock. The holder will read
-    /// the next expiries once more.
-    pub(crate) fn try_lock(&self) -> Option<LockedAlarm<'_>> {
+    /// The alarm is made under the lock.
+    pub(crate) fn begin(&self, make: impl FnOnce() -> Box<dyn Alarm>) {
+        let mut locked = lock(&self.state);
+        *locked = State::Set(Parts {
+            alarm: make(),
+            wakers: Vec::new(),
+        });
+    }
+
+    pub(crate) fn next_check(&self) -> &NextCheck {
+        &self.next_check
+    }
+
+    /// Turns until the alarm is set for a future tick, or left to its task.
+    pub(crate) fn turn<H: Hooks>(&self, hooks: &H, place: Place) {
+        let mut turn = hooks.turn();
+        // T1.
+        let Some(mut locked) = self.try_lock() else {
+            return;
+        };
+        let Some(mut parts) = locked.take_to_turn() else {
+            return self.release(hooks, locked);
+        };
+        let is_left_to_task = loop {
+            hooks.turn_begins(&mut turn);
+            // T2. Expiries lowered from now on are read at T3.
+            self.next_check.at(Tick::FIRST);
+            drop(locked);
+            hooks.fire(&mut turn, &mut parts.wakers);
+            // T3.
+            locked = lock(&self.state);
+            let next = self.next_check.begin(|| hooks.earliest_expiry());
+            hooks.turn_ends(&mut turn, next);
+            // T4.
+            self.next_check.at(next);
+            if place == Place::Waker && parts.alarm.needs_task() {
+                break true;
+            }
+            if parts.alarm.set(next) {
+                break false;
+            }
+            hooks.passed(&mut turn, next);
+        };
+        *locked = State::Set(parts);
+        self.release(hooks, locked);
+        if is_left_to_task {
+            hooks.notify_task();
+        }
+        if self.is_asked_again() {
+            self.set_for_earliest(hooks);
+        }
+    }
+
+    /// Sets the alarm for an expiry that was lowered, unless the thread that holds the lock does,
+    /// or the next check comes by then. Returns a tick for which that was too late.
+    pub(crate) fn set_earlier<H: Hooks>(
+        &self,
+        hooks: &H,
+        expiry: &ShardTick,
+    ) -> Option<MissedTick> {
+        // Before the lock: overdue timers have waited since then at most.
+        let now = hooks.now();
+        // S2.
+        let locked = self.try_lock()?;
+        let missed = self.set_locked(hooks, locked, Some(expiry), now);
+        if self.is_asked_again() {
+            self.set_for_earliest_at(hooks, now);
+        }
+        missed
+    }
+
+    /// Sets the alarm for the earliest expiry, unless the thread that holds the lock does.
+    pub(crate) fn set_for_earliest<H: Hooks>(&self, hooks: &H) {
+        self.set_for_earliest_at(hooks, hooks.now());
+    }
+
+    fn set_for_earliest_at<H: Hooks>(&self, hooks: &H, now: Moment) {
+        while let Some(locked) = self.try_lock() {
+            self.set_locked(hooks, locked, None, now);
+            if !self.is_asked_again() {
+                return;
+            }
+        }
+    }
+
+    /// Sets the alarm for an expiry, or for the earliest one, and releases the lock.
+    fn set_locked<H: Hooks>(
+        &self,
+        hooks: &H,
+        mut locked: Locked<'_>,
+        expiry: Option<&ShardTick>,
+        now: Moment,
+    ) -> Option<MissedTick> {
+        let Some(alarm) = locked.living_alarm() else {
+            self.release(hooks, locked);
+            return None;
+        };
+        if alarm.needs_task() {
+            if let Some(expiry) = expiry {
+                hooks.waits_for_task(expiry);
+            }
+            drop(locked);
+            hooks.notify_task();
+            return None;
+        }
+        // S3.
+        let tick = match expiry {
+            Some(expiry) => expiry.get(),
+            None => self.next_check.begin(|| hooks.earliest_expiry()),
+        };
+        // It may be deferred since it was lowered, and would pull virtual time along.
+        if expiry.is_some() && tick >= self.next_check.tick() {
+            self.release(hooks, locked);
+            return None;
+        }
+        let report = hooks.note_wait(tick, now);
+        let missed = self.set_for(hooks, &mut **alarm, tick);
+        self.release(hooks, locked);
+        hooks.report(report);
+        missed
+    }
+
+    /// Sets the alarm for a tick, or for its next round if that has passed.
+    fn set_for<H: Hooks>(
+        &self,
+        hooks: &H,
+        alarm: &mut dyn Alarm,
+        tick: Tick,
+    ) -> Option<MissedTick> {
+        self.next_check.at(tick);
+        if alarm.set(tick) {
+            return None;
+        }
+        let present = hooks.present();
+        let comes_at = alarm.set_next_round(present);
+        self.next_check.at(comes_at);
+        // The next round may come too late for the present tick too.
+        let up_to = if comes_at > present { present } else { tick };
+        Some(MissedTick { up_to, comes_at })
+    }
+
+    /// R: releases the lock outside of a turn, and closes the timer if its runtime has ended.
+    fn release<H: Hooks>(&self, hooks: &H, mut locked: Locked<'_>) {
+        let Some((ended, parts)) = locked.take_to_end() else {
+            return;
+        };
+        drop(locked);
+        // No change need be notified any more.
+        self.next_check.at(Tick::FIRST);
+        hooks.close(ended);
+        // Under no lock: the last reference to a runtime drops its remains.
+        drop(parts);
+    }
+
+    /// Takes the lock. `None` if another thread or this one holds it. The holder will read the next
+    /// expiries once more.
+    fn try_lock(&self) -> Option<Locked<'_>> {
         if let Some(locked) = try_lock(&self.state) {
             return Some(locked);
         }
-        // Relaxed, here and in `is_asked_again`: the fences order it.
+        // Q. Relaxed, here and in `is_asked_again`: the fences order it.
         self.is_asked.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         try_lock(&self.state)
     }
 
-    /// Returns and clears whether a request was noted. Call this after the lock was released.
-    pub(crate) fn is_asked_again(&self) -> bool {
+    /// Whether no thread holds the lock, and no request is left.
+    #[cfg(test)]
+    pub(crate) fn is_at_rest(&self) -> bool {
+        !self.is_asked_again() && try_lock(&self.state).is_some()
+    }
+
+    /// Q: returns and clears whether a request was noted. Call this after the lock was released.
+    fn is_asked_again(&self) -> bool {
         fence(Ordering::SeqCst);
         self.is_asked.load(Ordering::Relaxed) && self.is_asked.swap(false, Ordering::Relaxed)
+    }
+}
+
+impl State {
+    /// The alarm, for a turn, unless another turn has it or the runtime has ended.
+    fn take_to_turn(&mut self) -> Option<Parts> {
+        self.living_alarm()?;
+        match std::mem::replace(self, State::Turning) {
+            State::Set(parts) => Some(parts),
+            _ => unreachable!("it has the alarm"),
+        }
+    }
+
+    /// The alarm, unless a turn has it or the runtime has ended.
+    fn living_alarm(&mut self) -> Option<&mut Box<dyn Alarm>> {
+        let State::Set(parts) = self else {
+            return None;
+        };
+        let has_ended = parts.alarm.ended().is_some();
+        (!has_ended).then_some(&mut parts.alarm)
+    }
+
+    /// The end, and the alarm to drop, if the runtime has ended and this was not noted before.
+    fn take_to_end(&mut self) -> Option<(Moment, Parts)> {
+        let State::Set(parts) = self else {
+            return None;
+        };
+        let ended = parts.alarm.ended()?;
+        match std::mem::replace(self, State::Ended) {
+            State::Set(parts) => Some((ended, parts)),
+            _ => unreachable!("it has the alarm"),
+        }
     }
 }

@@ -4,24 +4,25 @@
 //!
 //! ```text
 //! the alarm fires, in tokio's time driver or on the alarm's own thread
-//!   Driver::turn                   mod            reads the clock before any shard
-//!     AlarmLock::try_lock          alarm          this thread takes the alarm and makes the turn,
-//!                                                 or leaves it to the thread that makes one
-//!     Stalls::turn_begins          clock          notes a stall, if the driver comes late by one
-//!     Driver::fire_due             mod            each shard, until none has more than a batch:
-//!       Shard::fire_batch          shard            locks it
+//!   Turns::turn                    alarm          reads the clock before any shard; this thread
+//!                                                 takes the alarm and makes the turn, or leaves it
+//!                                                 to the thread that makes one
+//!     Driver::fire                 mod
+//!       Stalls::turn_begins        clock            notes a stall, if the driver comes late by one
+//!       Shard::fire_batch          shard            each shard, until none has more than a batch:
+//!                                                   locks it
 //!         Wheel::find_due          wheel            finds what is due, cascades
 //!         Word::expire_if          shard            judges a deadline (W1)
 //!         ShardTick::set           shard
 //!       Reporter::wake_all         report           wakes the tasks, under no lock
 //!     Stalls::turn_ends            clock          what is due next waits from then on
 //!     Alarm::set                   tokio_alarm    for the earliest expiry of all shards
-//!     Driver::unlock               mod            if the runtime has ended, closes the shards
+//!     Driver::close                mod            if the runtime has ended, closes the shards
 //!
 //! a thread arms something for earlier than the next expiry of its shard
 //!   Shard::notify_driver           shard
 //!     Driver::request_turn         mod            done, if the alarm is set early enough
-//!       Driver::set_alarm          mod            left to the thread that holds the alarm's lock,
+//!       Turns::set_earlier         alarm          left to the thread that holds the alarm's lock,
 //!                                                 to a turn, or to the alarm's task
 //!         Driver::note_wait        mod            what is overdue keeps waiting
 //!         Alarm::set               tokio_alarm
@@ -29,7 +30,7 @@
 //! a thread disarms the earliest timer of a shard, on a clock that can be paused
 //!   Shard::notify_driver           shard
 //!     Driver::request_turn         mod            notifies the alarm's task
-//!       Driver::turn               mod            in that task
+//!       Turns::turn                alarm          in that task
 //! ```
 //!
 //! There is no driver task, so no task and no queue stands between a due and its timer. The waker
@@ -60,7 +61,7 @@
 //! | tick | for whom | how it differs |
 //! |---|---|---|
 //! | `Shard::next_expiry` | a thread that arms in that shard | one shard's; under its lock, nothing there is due before it |
-//! | `Driver::next_check` | a thread that has lowered a next expiry | `FIRST` during a turn, which reads the expiries at its end; `NEVER` while they are read |
+//! | `Turns::next_check` | a thread that has lowered a next expiry | `FIRST` during a turn, which reads the expiries at its end; `NEVER` while they are read |
 //! | `Stalls::waits_since` | a thread that finds a deadline passed, and a turn that counts how late its timers are | stays where it is while the driver is late, which shows a stall |
 
 pub(crate) mod alarm;
@@ -78,25 +79,23 @@ use slab::Slab;
 use tokio::sync::Notify;
 
 use crate::clock::Clock;
-use crate::clock::next_check::NextCheck;
 use crate::clock::tick::{Moment, Tick};
 use crate::report::Reporter;
 use crate::runtime::Handle;
+
 use crate::shard::{ExpiryChange, MissedTick, Shard, ShardTick, TurnRequests};
 use crate::sync::lock;
-use alarm::{Alarm, AlarmLock, AlarmState, LockedAlarm};
+use alarm::{Alarm, Hooks, Place, Turns};
 pub(crate) use end::{Life, Watch, on_a_plain_thread};
 use thread_alarm::ThreadAlarm;
 use tokio_alarm::TokioAlarm;
 
 pub(crate) struct Driver {
-    alarm: AlarmLock,
-    /// When the driver reads the next expiries, at the latest. Written under the alarm's lock.
-    next_check: NextCheck,
+    turns: Turns,
     /// A shard is dropped once no thread can arm on it and nothing is armed in it.
     shards: OnceLock<Box<[Weak<Shard>]>>,
     clock: Arc<Clock>,
-    /// Notifies a task of the runtime that makes a turn, where there is one.
+    /// Notifies the alarm's task, which makes a turn, where there is one.
     alarm_task: Arc<Notify>,
     /// Wakers for the end, with nothing armed. The driver takes them away when it closes.
     waits: Mutex<Slab<Waker>>,
@@ -107,8 +106,7 @@ pub(crate) struct Driver {
 impl Driver {
     pub(crate) fn new(clock: Arc<Clock>, reporter: Reporter) -> Driver {
         Driver {
-            alarm: AlarmLock::default(),
-            next_check: NextCheck::new(Tick::NEVER),
+            turns: Turns::new(),
             shards: OnceLock::new(),
             clock,
             alarm_task: Arc::default(),
@@ -122,7 +120,7 @@ impl Driver {
     pub(crate) fn begin(self: &Arc<Self>, shards: &[Arc<Shard>], handle: &Handle, life: Life) {
         self.begin_with(shards, || TokioAlarm::new(self, handle, life));
         // If the runtime has ended, so has the timer.
-        self.set_alarm(None);
+        self.turns.set_for_earliest(&**self);
     }
 
     pub(crate) fn begin_on_thread(
@@ -138,11 +136,7 @@ impl Driver {
     fn begin_with<A: Alarm + 'static>(&self, shards: &[Arc<Shard>], make: impl FnOnce() -> A) {
         let weak = shards.iter().map(Arc::downgrade).collect();
         let _ = self.shards.set(weak);
-        let mut locked = self.alarm.lock();
-        *locked = Some(AlarmState {
-            alarm: Box::new(make()),
-            wakers: Vec::new(),
-        });
+        self.turns.begin(|| Box::new(make()));
     }
 
     #[inline]
@@ -158,50 +152,17 @@ impl Driver {
     fn handle_alarm(&self) {
         // Relaxed: a count on which nothing depends.
         self.wake_ups.fetch_add(1, Ordering::Relaxed);
-        self.turn(false);
+        self.turns.turn(self, Place::Waker);
     }
 
-    /// Turns until the alarm is set for a future tick, or left to its task.
-    fn turn(&self, is_in_task: bool) {
-        let mut now = self.clock.now_or_epoch();
-        let Some(mut locked) = self.alarm.try_lock() else {
-            return;
-        };
-        let Some(mut state) = locked.take_if(|state| state.alarm.ended().is_none()) else {
-            return self.unlock(locked);
-        };
-        let is_left_to_task = loop {
-            let waited_since = self.clock.stalls().waits_since();
-            // Expiries lowered from now on are read below.
-            self.next_check.at(Tick::FIRST);
-            drop(locked);
+    /// Runs when the runtime has dropped its tasks: then a look shows whether it has ended.
+    fn handle_tasks_dropped(&self) {
+        self.turns.set_for_earliest(self);
+    }
 
-            // On a thread of the runtime, so that plain threads learn of a virtual clock.
-            self.clock.is_virtual();
-            self.reporter.driver_was_stalled(self.note_progress(now));
-            now = self.fire_due(now, waited_since, &mut state.wakers);
-
-            locked = self.alarm.lock();
-            let next = self.next_check.begin(|| self.earliest_expiry());
-            self.clock.stalls().turn_ends(next, now);
-            self.next_check.at(next);
-            if !is_in_task && state.alarm.needs_task() {
-                break true;
-            }
-            if state.alarm.set(next) {
-                break false;
-            }
-            let passed = self.clock.tick().start_of(next);
-            now = now.max(passed).max(self.clock.now_or_epoch());
-        };
-        *locked = Some(state);
-        self.unlock(locked);
-        if is_left_to_task {
-            self.alarm_task.notify_one();
-        }
-        if self.alarm.is_asked_again() {
-            self.set_alarm(None);
-        }
+    /// Runs in the alarm's task.
+    fn handle_task(&self) {
+        self.turns.turn(self, Place::Task);
     }
 
     /// Fires everything due at `now`, a batch of each shard in turn. Returns the time at the end.
@@ -223,80 +184,6 @@ impl Driver {
         }
     }
 
-    /// Sets the alarm outside of a turn, unless the thread that holds its lock does: for `earlier`,
-    /// an expiry that was lowered, or else for the earliest one. Returns a tick for which that was
-    /// too late.
-    fn set_alarm(&self, mut earlier: Option<&ShardTick>) -> Option<MissedTick> {
-        // Before the lock: overdue timers have waited since then at most.
-        let now = self.clock.now_or_epoch();
-        let mut missed = None;
-        loop {
-            let Some(locked) = self.alarm.try_lock() else {
-                return missed;
-            };
-            missed = missed.or(self.set_locked_alarm(locked, earlier.take(), now));
-            if !self.alarm.is_asked_again() {
-                return missed;
-            }
-        }
-    }
-
-    fn set_locked_alarm(
-        &self,
-        mut locked: LockedAlarm<'_>,
-        earlier: Option<&ShardTick>,
-        now: Moment,
-    ) -> Option<MissedTick> {
-        let alarm = locked.as_mut().map(|state| &mut state.alarm);
-        let Some(alarm) = alarm.and_then(|alarm| alarm.ended().is_none().then_some(alarm)) else {
-            self.unlock(locked);
-            return None;
-        };
-        if alarm.needs_task() {
-            if let Some(expiry) = earlier {
-                // If the task comes late, that is a stall. What is linked in the past has not
-                // waited: by this thread's clock, since one that is virtual has no stalls.
-                let due = expiry.get().max(self.clock.current_tick());
-                let stalls = self.clock.stalls();
-                stalls.wait_from(due.min(stalls.waits_since()));
-            }
-            drop(locked);
-            self.alarm_task.notify_one();
-            return None;
-        }
-        let tick = match earlier {
-            // It may be deferred since it was lowered, and would pull virtual time along.
-            Some(expiry) => Some(expiry.get()).filter(|&tick| tick < self.next_check.tick())?,
-            None => self.next_check.begin(|| self.earliest_expiry()),
-        };
-        let stall = self.note_wait(tick, now);
-        let mut missed = None;
-        self.next_check.at(tick);
-        if !alarm.set(tick) {
-            let present = self.clock.current_tick();
-            let comes_at = alarm.set_next_round(present);
-            self.next_check.at(comes_at);
-            // It may come too late for the present tick too.
-            let up_to = if comes_at > present { present } else { tick };
-            missed = Some(MissedTick { up_to, comes_at });
-        }
-        self.unlock(locked);
-        self.reporter.driver_was_stalled(stall);
-        missed
-    }
-
-    /// The alarm is set for `tick`, without a turn. Overdue timers keep waiting. If they are gone,
-    /// nothing would show their lateness later, so it is noted here.
-    fn note_wait(&self, tick: Tick, now: Moment) -> Option<Duration> {
-        let stalls = self.clock.stalls();
-        if tick.max(stalls.waits_since()) <= self.clock.tick().current(now) {
-            return None;
-        }
-        let stall = self.note_progress(now);
-        stalls.turn_ends(tick, now);
-        stall
-    }
-
     /// Notes progress at `now`. Returns the length of the stall that thereby ends, if any.
     fn note_progress(&self, now: Moment) -> Option<Duration> {
         let stalls = self.clock.stalls();
@@ -310,6 +197,36 @@ impl Driver {
             .flatten()
             .filter_map(Weak::upgrade)
     }
+}
+
+/// A turn: its clock, and what it finds waiting.
+pub(crate) struct Turn {
+    now: Moment,
+    waited_since: Tick,
+}
+
+impl Hooks for Driver {
+    type Turn = Turn;
+    type Report = Option<Duration>;
+
+    fn turn(&self) -> Turn {
+        Turn {
+            now: self.now(),
+            waited_since: Tick::NEVER,
+        }
+    }
+
+    fn turn_begins(&self, turn: &mut Turn) {
+        turn.waited_since = self.clock.stalls().waits_since();
+    }
+
+    fn fire(&self, turn: &mut Turn, wakers: &mut Vec<Waker>) {
+        // On a thread of the runtime, so that plain threads learn of a virtual clock.
+        self.clock.is_virtual();
+        self.reporter
+            .driver_was_stalled(self.note_progress(turn.now));
+        turn.now = self.fire_due(turn.now, turn.waited_since, wakers);
+    }
 
     fn earliest_expiry(&self) -> Tick {
         // A shard whose last reference ends here is empty, so under the alarm's lock too its drop
@@ -318,22 +235,53 @@ impl Driver {
         expiries.min().unwrap_or(Tick::NEVER)
     }
 
-    /// Releases the alarm's lock, outside of a turn. Closes every shard if the runtime has ended.
-    fn unlock(&self, mut locked: LockedAlarm<'_>) {
-        let Some(ended) = locked.as_mut().and_then(|state| state.alarm.ended()) else {
-            return;
-        };
-        let state = locked.take();
-        drop(locked);
-        self.close(ended);
-        // Under no lock: the last reference to a runtime drops its remains.
-        drop(state);
+    fn turn_ends(&self, turn: &mut Turn, next: Tick) {
+        self.clock.stalls().turn_ends(next, turn.now);
+    }
+
+    fn passed(&self, turn: &mut Turn, next: Tick) {
+        let passed = self.clock.tick().start_of(next);
+        turn.now = turn.now.max(passed).max(self.now());
+    }
+
+    fn now(&self) -> Moment {
+        self.clock.now_or_epoch()
+    }
+
+    /// Overdue timers keep waiting. If they are gone, nothing would show their lateness later, so
+    /// it is noted here.
+    fn note_wait(&self, tick: Tick, now: Moment) -> Option<Duration> {
+        let stalls = self.clock.stalls();
+        if tick.max(stalls.waits_since()) <= self.clock.tick().current(now) {
+            return None;
+        }
+        let stall = self.note_progress(now);
+        stalls.turn_ends(tick, now);
+        stall
+    }
+
+    fn present(&self) -> Tick {
+        self.clock.current_tick()
+    }
+
+    /// If the task comes late, that is a stall. What is linked in the past has not waited: by this
+    /// thread's clock, since one that is virtual has no stalls.
+    fn waits_for_task(&self, expiry: &ShardTick) {
+        let due = expiry.get().max(self.clock.current_tick());
+        let stalls = self.clock.stalls();
+        stalls.wait_from(due.min(stalls.waits_since()));
+    }
+
+    fn notify_task(&self) {
+        self.alarm_task.notify_one();
+    }
+
+    fn report(&self, stall: Option<Duration>) {
+        self.reporter.driver_was_stalled(stall);
     }
 
     /// Closes every shard, for ever.
     fn close(&self, ended: Moment) {
-        // No change need be notified any more.
-        self.next_check.at(Tick::FIRST);
         // First, so that a thread that finds a shard closed, under its lock, finds the clock ended.
         self.clock.end(ended);
         self.clock.stalls().wait_from(Tick::NEVER);
@@ -356,8 +304,8 @@ impl Drop for Driver {
 impl TurnRequests for Driver {
     fn request_turn(&self, change: ExpiryChange, expiry: &ShardTick) -> Option<MissedTick> {
         match change {
-            ExpiryChange::Earlier(tick) if !self.next_check.comes_by(tick) => {
-                self.set_alarm(Some(expiry))
+            ExpiryChange::Earlier(tick) if !self.turns.next_check().comes_by(tick) => {
+                self.turns.set_earlier(self, expiry)
             }
             ExpiryChange::Deferred => {
                 // The task runs before the runtime is idle, and so before its time runs.
@@ -471,8 +419,8 @@ mod tests {
                     set_for_an_hour(&driver);
                 }
                 // Served: the alarm was set again for the shards' expiries, and there is no shard.
-                assert_eq!(driver.next_check.tick(), Tick::NEVER);
-                assert!(!driver.alarm.is_asked_again() && driver.alarm.try_lock().is_some());
+                assert_eq!(driver.turns.next_check().tick(), Tick::NEVER);
+                assert!(driver.turns.is_at_rest());
             }
         }
     }
@@ -586,7 +534,7 @@ mod tests {
         begin(&driver, |_| true);
         driver.clock.stalls().wait_from(Tick::FIRST);
         thread::sleep(Duration::from_millis(60));
-        driver.set_alarm(None);
+        driver.turns.set_for_earliest(&*driver);
         assert_eq!(driver.clock.stalls().count(), 1);
     }
 

@@ -272,7 +272,7 @@ impl TokioAlarm {
                 let Some(driver) = with_tasks.0.driver.upgrade() else {
                     break;
                 };
-                driver.turn(true);
+                driver.handle_task();
             }
         });
     }
@@ -331,7 +331,7 @@ impl Drop for WithTasks {
         // Release: pairs with the Acquire in `look_for_end`.
         self.0.are_tasks_dropped.store(true, Ordering::Release);
         if let Some(driver) = self.0.driver.upgrade() {
-            driver.set_alarm(None);
+            driver.handle_tasks_dropped();
         }
     }
 }

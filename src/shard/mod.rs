@@ -30,7 +30,7 @@ mod deadlines;
 mod lateness;
 mod lock;
 mod locked;
-mod shard_tick;
+pub(crate) mod shard_tick;
 #[cfg(test)]
 mod tests;
 pub(crate) mod turned_to;
@@ -50,7 +50,7 @@ pub(crate) use deadlines::{Change, DeadlineRef};
 use lateness::FiredCounts;
 use lock::LockHeld;
 use locked::{Entry, Locked, ShardState};
-pub(crate) use shard_tick::{ExpiryChange, ShardTick};
+pub(crate) use shard_tick::{ExpiryChange, MissedTick, ShardTick};
 use turned_to::WakerId;
 use word::{Expiry, MapTag, Word};
 
@@ -72,15 +72,6 @@ pub(crate) trait TurnRequests: Send + Sync + RefUnwindSafe {
     fn request_turn(&self, change: ExpiryChange, expiry: &ShardTick) -> Option<MissedTick>;
 
     fn wake(&self, waker: Waker);
-}
-
-/// The tick of a turn that was requested for a lowered expiry had passed already.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct MissedTick {
-    /// The tick up to which tokio's time driver has worked.
-    pub(crate) up_to: Tick,
-    /// The tick that the alarm is set for.
-    pub(crate) comes_at: Tick,
 }
 
 /// Counts of a shard: totals, and the pending timers now.

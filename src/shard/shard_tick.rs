@@ -26,6 +26,15 @@ pub(crate) enum ExpiryChange {
     Deferred,
 }
 
+/// The tick of a turn that was requested for a lowered expiry had passed already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct MissedTick {
+    /// The tick up to which tokio's time driver has worked.
+    pub(crate) up_to: Tick,
+    /// The tick that is current when the turn comes.
+    pub(crate) comes_at: Tick,
+}
+
 impl ShardTick {
     pub(crate) fn new(tick: Tick) -> ShardTick {
         ShardTick(AtomicTick::new(tick))

@@ -1,30 +1,28 @@
-//! The lock of the alarm and the next expiries of the shards: every interleaving of arms with
-//! turns. The driver is a copy of what `driver::mod` does with the lock. Its shards are only their
-//! next expiries.
+//! The protocol of turns: every interleaving of arms with turns, on the crate's own `Turns`. The
+//! driver's shards are only their next expiries, and its alarm is only a number.
 
 use loom::sync::Arc;
 use loom::thread;
 
 use super::with_few_preemptions;
-use crate::clock::next_check::NextCheck;
 use crate::clock::tick::{Moment, Tick};
-use crate::driver::alarm::{Alarm, AlarmLock, AlarmState, LockedAlarm};
+use crate::driver::alarm::{Alarm, Hooks, Place, Turns};
 use crate::shard::lock::LockHeld;
 use crate::shard::shard_tick::{ExpiryChange, ShardTick};
 use crate::sync::{self, AtomicBool, AtomicU64, Mutex, Ordering};
 
 struct Driven {
-    alarm: AlarmLock,
-    next_check: NextCheck,
+    turns: Turns,
     /// Each with the lock of its shard.
     expiries: [(ShardTick, Mutex<()>); 2],
-    turns: AtomicU64,
-    /// Firings that were left to another thread.
-    left: AtomicU64,
+    /// The present tick. A turn fires what is due by then.
+    present: AtomicU64,
+    /// Turns made, and firings that were left to another thread.
+    made: AtomicU64,
     /// Set while a turn works with no lock.
     is_turning: AtomicU64,
     number: Number,
-    is_closed: AtomicBool,
+    closed: AtomicU64,
 }
 
 /// An alarm that is only a number.
@@ -32,13 +30,15 @@ struct Driven {
 struct Number {
     /// Used under the alarm's lock, so nothing for loom to order.
     at: std::sync::Arc<std::sync::Mutex<Tick>>,
+    /// The last tick that has passed for the time driver.
+    passed: Arc<AtomicU64>,
     has_ended: Arc<AtomicBool>,
 }
 
 impl Alarm for Number {
     fn set(&mut self, tick: Tick) -> bool {
         *self.at.lock().unwrap() = tick;
-        true
+        tick.get() > self.passed.load(Ordering::Acquire)
     }
 
     fn ended(&mut self) -> Option<Moment> {
@@ -48,104 +48,97 @@ impl Alarm for Number {
 }
 
 impl Driven {
-    /// Its alarm is set for tick 1.
+    /// Its alarm is set for tick 1, and nothing is armed.
     fn new() -> Arc<Driven> {
         let driven = Driven {
-            alarm: AlarmLock::default(),
-            next_check: NextCheck::new(Tick::new(1)),
+            turns: Turns::new(),
             expiries: [0, 1].map(|_| (ShardTick::new(Tick::NEVER), Mutex::new(()))),
-            turns: AtomicU64::new(0),
-            left: AtomicU64::new(0),
+            present: AtomicU64::new(1),
+            made: AtomicU64::new(0),
             is_turning: AtomicU64::new(0),
             number: Number {
                 at: std::sync::Arc::new(std::sync::Mutex::new(Tick::new(1))),
+                passed: Arc::new(AtomicU64::new(0)),
                 has_ended: Arc::new(AtomicBool::new(false)),
             },
-            is_closed: AtomicBool::new(false),
+            closed: AtomicU64::new(0),
         };
-        *driven.alarm.lock() = Some(AlarmState {
-            alarm: Box::new(driven.number.clone()),
-            wakers: Vec::new(),
-        });
+        driven.turns.begin(|| Box::new(driven.number.clone()));
+        driven.turns.next_check().at(Tick::new(1));
         Arc::new(driven)
     }
 
+    /// As `Shard::notify_driver` and `Driver::request_turn`.
     fn arm(&self, shard: usize, tick: u64) {
         let tick = Tick::new(tick);
         let (expiry, lock) = &self.expiries[shard];
         let locked = sync::lock(lock);
         let change = expiry.lower_to(tick, LockHeld::by(&locked));
         drop(locked);
-        if change == ExpiryChange::None || self.next_check.comes_by(tick) {
-            return;
+        if change != ExpiryChange::None && !self.turns.next_check().comes_by(tick) {
+            self.turns.set_earlier(self, expiry);
         }
-        self.set(Some(expiry));
-    }
-
-    /// Sets the alarm for a lowered expiry, or for the earliest one.
-    fn set(&self, mut lowered: Option<&ShardTick>) {
-        while let Some(mut locked) = self.alarm.try_lock() {
-            if let Some(state) = &mut *locked {
-                let tick = match lowered {
-                    Some(expiry) => expiry.get().min(self.next_check.tick()),
-                    None => self.next_check.begin(|| self.earliest()),
-                };
-                self.next_check.at(tick);
-                state.alarm.set(tick);
-            }
-            self.unlock(locked);
-            if !self.alarm.is_asked_again() {
-                return;
-            }
-            lowered = None;
-        }
-    }
-
-    fn unlock(&self, mut locked: LockedAlarm<'_>) {
-        if locked
-            .take_if(|state| state.alarm.ended().is_some())
-            .is_some()
-        {
-            self.is_closed.store(true, Ordering::Relaxed);
-        }
-    }
-
-    fn earliest(&self) -> Tick {
-        let expiries = self.expiries.iter().map(|(expiry, _)| expiry.get());
-        expiries.min().unwrap()
     }
 
     fn fire(&self) {
-        let begun = self.alarm.try_lock().and_then(|mut locked| {
-            let state = locked.take()?;
-            self.next_check.at(Tick::FIRST);
-            Some(state)
-        });
-        let Some(mut state) = begun else {
-            self.left.fetch_add(1, Ordering::Relaxed);
-            return;
-        };
-        assert_eq!(self.is_turning.swap(1, Ordering::Relaxed), 0, "one turns");
-        self.turns.fetch_add(1, Ordering::Relaxed);
-        self.is_turning.store(0, Ordering::Relaxed);
-        let mut locked = self.alarm.lock();
-        let next = self.next_check.begin(|| self.earliest());
-        self.next_check.at(next);
-        state.alarm.set(next);
-        *locked = Some(state);
-        self.unlock(locked);
-        if self.alarm.is_asked_again() {
-            self.set(None);
-        }
-    }
-
-    /// How many firings led to a turn, or were left to another thread.
-    fn fired(&self) -> u64 {
-        self.turns.load(Ordering::Relaxed) + self.left.load(Ordering::Relaxed)
+        self.turns.turn(self, Place::Waker);
     }
 
     fn is_set_for(&self) -> Tick {
         *self.number.at.lock().unwrap()
+    }
+}
+
+impl Hooks for Driven {
+    type Turn = ();
+    type Report = ();
+
+    fn turn(&self) {}
+
+    fn turn_begins(&self, _: &mut ()) {}
+
+    fn fire(&self, _: &mut (), _: &mut Vec<std::task::Waker>) {
+        assert_eq!(self.is_turning.swap(1, Ordering::Relaxed), 0, "one turns");
+        self.made.fetch_add(1, Ordering::Relaxed);
+        let present = Tick::new(self.present.load(Ordering::Acquire));
+        for (expiry, lock) in &self.expiries {
+            let locked = sync::lock(lock);
+            if expiry.get() <= present {
+                expiry.set(Tick::NEVER, LockHeld::by(&locked));
+            }
+        }
+        self.is_turning.store(0, Ordering::Relaxed);
+    }
+
+    fn earliest_expiry(&self) -> Tick {
+        let expiries = self.expiries.iter().map(|(expiry, _)| expiry.get());
+        expiries.min().unwrap()
+    }
+
+    fn turn_ends(&self, _: &mut (), _: Tick) {}
+
+    fn passed(&self, _: &mut (), next: Tick) {
+        self.present.fetch_max(next.get(), Ordering::AcqRel);
+    }
+
+    fn now(&self) -> Moment {
+        Moment::EPOCH
+    }
+
+    fn note_wait(&self, _: Tick, _: Moment) {}
+
+    fn present(&self) -> Tick {
+        Tick::new(self.present.load(Ordering::Acquire))
+    }
+
+    fn waits_for_task(&self, _: &ShardTick) {}
+
+    fn notify_task(&self) {}
+
+    fn report(&self, (): ()) {}
+
+    fn close(&self, _: Moment) {
+        self.closed.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -165,7 +158,6 @@ fn no_arm_is_lost_beside_a_turn_or_another_arm() {
             arm.join().unwrap();
         }
         assert_eq!(driven.is_set_for(), Tick::new(5));
-        assert_eq!(driven.fired(), 1);
     });
 }
 
@@ -185,7 +177,6 @@ fn no_turn_is_made_beside_another() {
         driven.fire();
         fires.join().unwrap();
         arms.join().unwrap();
-        assert_eq!(driven.fired(), 2);
         assert_eq!(driven.is_set_for(), Tick::new(3));
     });
 }
@@ -205,6 +196,6 @@ fn an_end_that_fires_the_alarm_beside_a_turn_is_found() {
         };
         driven.fire();
         ends.join().unwrap();
-        assert!(driven.is_closed.load(Ordering::Relaxed));
+        assert_eq!(driven.closed.load(Ordering::Relaxed), 1);
     });
 }
