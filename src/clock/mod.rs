@@ -159,6 +159,13 @@ impl Clock {
         self.tick.current(self.now())
     }
 
+    /// The tick that is current when tokio's time driver next fires a timer that is set for
+    /// `instant`: at the first line of its grid from then on.
+    pub(crate) fn tick_at_line_from(&self, instant: Instant) -> Tick {
+        let line = grid::line_from(self.moment(instant));
+        self.tick.current(line)
+    }
+
     /// Whether an unarmed deadline is due: by tokio's grid, as tokio's are, at any tick length.
     pub(crate) fn is_due_now(&self, due: Moment) -> bool {
         const LINE: u64 = grid::LINE.as_nanos() as u64;

@@ -189,7 +189,9 @@ impl Alarm for TokioAlarm {
 
     /// If the present tick began after the millisecond up to which the time driver has worked, the
     /// alarm is set for that tick, and no time need pass. Otherwise it is set for the next
-    /// millisecond, and timers armed for the present tick fire at once, as tokio's do.
+    /// millisecond. With a tick of a millisecond that is the next tick, and timers armed for the
+    /// present one fire at once, as tokio's do. A longer tick is still current then, and its timers
+    /// fire then.
     fn set_next_round(&mut self, now: Tick) -> Tick {
         let mut instant = self.clock.start_of(now);
         // The time driver may run in the meantime, or end. An instant further ahead tells which.
@@ -198,7 +200,7 @@ impl Alarm for TokioAlarm {
             instant = self.clock.now_instant() + ahead;
             ahead = Duration::from_millis(1);
         }
-        self.clock.tick().due(self.clock.moment(instant))
+        self.clock.tick_at_line_from(instant)
     }
 }
 
@@ -371,9 +373,9 @@ mod tests {
         Builder::new_current_thread().enable_all().build().unwrap()
     }
 
-    fn alarm(runtime: &Runtime) -> TokioAlarm {
+    fn alarm(runtime: &Runtime, tick: Duration) -> TokioAlarm {
         let _context = runtime.enter();
-        let tick = TickLength::new(Duration::from_millis(1)).unwrap();
+        let tick = TickLength::new(tick).unwrap();
         let clock = Arc::new(Clock::of_system(tick, true));
         let driver = Arc::new(Driver::new(clock, Reporter::default()));
         TokioAlarm::new(&driver, runtime.handle(), Life::Alive)
@@ -397,7 +399,7 @@ mod tests {
         ];
         for (number, set) in sets.iter().enumerate() {
             let runtime = runtime();
-            let mut alarm = alarm(&runtime);
+            let mut alarm = alarm(&runtime, TickLength::MIN);
             set(&mut alarm);
             assert_eq!(alarm.ended(), None, "{number}");
             drop(runtime);
@@ -408,11 +410,29 @@ mod tests {
     #[test]
     fn the_next_round_does_not_wait_for_what_the_alarm_was_set_for() {
         let runtime = runtime();
-        let mut alarm = alarm(&runtime);
+        let mut alarm = alarm(&runtime, TickLength::MIN);
         let now = alarm.clock.current_tick();
         let later = Tick::new(now.get() + 1_000);
         assert!(alarm.set(later));
         assert!(alarm.set_next_round(now) < later);
         assert!(alarm.instant < alarm.clock.start_of(later));
+    }
+
+    /// Otherwise the turn would pass by a shard that has something due in that tick.
+    #[test]
+    fn the_next_round_comes_in_the_tick_that_it_names() {
+        for tick in [1, 2, 50, 200] {
+            let runtime = runtime();
+            let tick = tick * TickLength::MIN;
+            let mut alarm = alarm(&runtime, tick);
+            for _ in 0..20 {
+                let now = alarm.clock.current_tick();
+                let named = alarm.set_next_round(now);
+                // tokio rounds the instant up to a line of its grid.
+                let fires_by = alarm.clock.moment(alarm.instant + TickLength::MIN);
+                assert!(named <= alarm.clock.tick().current(fires_by), "{tick:?}");
+                assert!(named >= now, "{tick:?}");
+            }
+        }
     }
 }
