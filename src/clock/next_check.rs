@@ -45,6 +45,14 @@ impl NextCheck {
         self.0.get() <= tick
     }
 
+    /// Like `comes_by`: whether the next check comes after one tick, and before another.
+    pub(crate) fn lies_between(&self, after: Tick, before: Tick) -> bool {
+        fence(Ordering::SeqCst);
+        // C2.
+        let tick = self.0.get();
+        after < tick && tick < before
+    }
+
     pub(crate) fn tick(&self) -> Tick {
         self.0.about()
     }

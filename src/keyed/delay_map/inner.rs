@@ -1,37 +1,7 @@
-//! The state that the handles of a [`DelayMap`](super::DelayMap) and its stream share, and their
-//! handshake: how a change of the map makes the stream check in time.
+//! The state that the handles of a [`DelayMap`](super::DelayMap) and its stream share.
 //!
-//! ```text
-//!   a call that makes a change                  the stream
-//!   --------------------------                  ----------
-//!   C1  with the part locked: change the part   S1  stop waiting
-//!       and write its earliest tick             S2  take the first of what is due (`take_due`)
-//!   C2  with the part unlocked: ask whether     S3  register its waker, begin a check, read the
-//!       the stream has to be woken                  earliest ticks: nothing is due, no end
-//!   C3  wake it, under no lock                  S4  set its timer to the earliest tick, and say so
-//!                                               S5  wait
-//! ```
-//!
-//! Invariant: no wake-up is lost. Whenever the stream waits, and no call is between C1 and its last
-//! step, the timer is set for the earliest tick or before, or the stream was woken.
-//!
-//! Where time may jump, the timer must not pull it along to an item that is gone. So there each
-//! change writes the exact earliest tick of its part. If that is another tick than before, C2 takes
-//! the timer away, and C3 lets the stream set it again, unless it waits for an earlier tick.
-//!
-//! No other lock is taken with a part locked.
-//!
-//! # Orders that could go wrong, and why they do not
-//!
-//! - *A change comes as the stream begins to wait.* C1 and C2 are the two steps of a change, and S3
-//!   has those of a check. `clock::next_check` proves that one of the two sees the other.
-//! - *A change finds that another one has written an earlier tick.* The earlier change wakes the
-//!   stream for both.
-//! - *The timer is taken away as the stream sets it.* The call finds that the stream does not check
-//!   by itself, and wakes it.
-//! - *The map is closed, or loses its last handle, as the stream begins to wait.* The call sets the
-//!   state and then takes the waker. The stream registers its waker and then reads the state (S3).
-//!   The waker's lock orders the two, so the stream sees the state or is woken.
+//! Each change of the map makes the stream check in time: `stream_waker.rs` has the steps. No other
+//! lock is taken with a part locked.
 
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -40,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use super::earliest::{Earliest, First};
+use super::earliest::First;
 use super::expiry::Expiry;
 use super::part::{DelayPart, Item, Setting};
 use super::stream_waker::StreamWaker;
@@ -49,7 +19,7 @@ use crate::clock::tick::{Moment, Tick};
 use crate::driver::Watch;
 use crate::error::{Cancelled, InsertError};
 use crate::keyed::table::{PartGuard, Reentry, Table};
-use crate::shard::word::{EXPIRED, MapTag, Word};
+use crate::shard::word::{EXPIRED, MapTag, Outcome, Word};
 use crate::shard::{DeadlineRef, Shard};
 use crate::timer::Timer;
 use crate::wheel::Found;
@@ -59,7 +29,6 @@ pub(super) struct Inner<K, V> {
     /// The shard of the stream's timer; its clock is the map's.
     shard: Arc<Shard>,
     pub(super) table: Table<DelayPart<K, V>>,
-    earliest: Earliest,
     has_handles: AtomicBool,
     /// The thread that sets it may make a stream.
     has_stream: AtomicBool,
@@ -75,7 +44,7 @@ impl<K, V> Drop for Handles<K, V> {
         // Release: pairs with the load in `is_finished`, and carries the handles' work. The lock of
         // the waker orders it with S3.
         self.0.has_handles.store(false, Ordering::Release);
-        self.0.wake_stream();
+        self.0.wake(self.0.waker.may_have_ended());
     }
 }
 
@@ -129,12 +98,11 @@ impl<K, V> Inner<K, V> {
         let inner = Inner {
             stream_timer: Arc::new(Word::new(Tick::FIRST, Duration::ZERO, MapTag::default())),
             timer: timer.clone(),
-            earliest: Earliest::new(table.parts()),
             shard,
-            table,
             has_handles: AtomicBool::new(true),
             has_stream: AtomicBool::new(false),
-            waker: StreamWaker::new(),
+            waker: StreamWaker::new(table.parts()),
+            table,
         };
         inner.stream_timer().cancel_unawaited();
         inner
@@ -172,47 +140,25 @@ impl<K, V> Inner<K, V> {
         self.clock().is_pausable()
     }
 
-    /// The end of C1, and C2 and C3, after an item was set to a tick, or items were taken out.
-    /// Unlocks the part.
+    /// C1 to C3, after an item was set to a tick, or items were taken out. Unlocks the part.
     pub(super) fn finish(&self, part: LockedPart<'_, K, V>, set_to: Option<Tick>) {
-        if self.may_jump() {
+        let index = part.index();
+        let woken = if self.may_jump() {
             let earliest = part.earliest();
-            let before = self.earliest.write(part.index(), earliest);
-            drop(part);
-            let needs_wake_for = |tick| self.waker.is_needed_for(tick);
-            let sooner = earliest.min(before).before().unwrap_or(Tick::FIRST);
-            let waits_for_other = !needs_wake_for(sooner) && needs_wake_for(Tick::FIRST);
-            if earliest != before && !waits_for_other {
-                self.stream_timer().cancel_unawaited();
-                // A stream that checks by itself sets another one, or needs none.
-                self.wake_stream_for(Tick::FIRST);
-            }
-            return;
-        }
-        // An earlier tick may have been too early, and stays. That costs one check; finding the
-        // earliest again would cost more each time.
-        let Some(tick) = set_to else {
+            let take_timer_away = || self.stream_timer().cancel_unawaited();
+            self.waker.replace(index, earliest, part, take_timer_away)
+        } else if let Some(tick) = set_to {
+            let turn = part.turn_for(tick);
+            self.waker.lower(index, turn, part)
+        } else {
             return;
         };
-        let turn = part.turn_for(tick);
-        let is_earlier = self.earliest.lower(part.index(), turn);
-        drop(part);
-        // If it is not earlier, the call that wrote the earlier one wakes the stream, for both.
-        if is_earlier {
-            self.wake_stream_for(turn);
-        }
-    }
-
-    /// C2 and C3: wakes the stream if it waits beyond this tick.
-    fn wake_stream_for(&self, tick: Tick) {
-        if self.waker.is_needed_for(tick) {
-            self.wake_stream();
-        }
+        self.wake(woken);
     }
 
     /// C3: wakes the task that waits for the stream, if any. Call this under no lock.
-    fn wake_stream(&self) {
-        if let Some(waker) = self.waker.take() {
+    fn wake(&self, woken: Option<Waker>) {
+        if let Some(waker) = woken {
             self.timer.reporter().wake(waker);
         }
     }
@@ -271,15 +217,16 @@ impl<K, V> Inner<K, V> {
         let taken = self.table.take_all(close, |part| {
             // With all parts locked, so that no thread sees an empty map whose permits are taken.
             part.release(part.len());
-            is_changed |= self.earliest.write(part.index(), Tick::NEVER) != Tick::NEVER;
+            is_changed |= self.waker.earliest.write(part.index(), Tick::NEVER) != Tick::NEVER;
             part.take_all()
         });
         let now = self.now();
         if is_changed {
-            self.stream_timer().cancel_unawaited();
+            let take_timer_away = || self.stream_timer().cancel_unawaited();
+            self.wake(self.waker.all_are_gone(take_timer_away));
         }
-        if close || is_changed && self.waker.is_needed_for(Tick::FIRST) {
-            self.wake_stream();
+        if close {
+            self.wake(self.waker.may_have_ended());
         }
         // After the locks, because there may be millions.
         let items = taken.into_iter().flatten();
@@ -319,7 +266,7 @@ impl<K, V> Inner<K, V> {
         Reentry::check(&self.table);
         let (mut budget, mut is_present) = (BATCH, false);
         loop {
-            search.first = self.earliest.first(search.present, search.first);
+            search.first = self.waker.earliest.first(search.present, search.first);
             let Some(First { part, limit }) = search.first else {
                 if is_present {
                     return Found::Nothing;
@@ -351,7 +298,7 @@ impl<K, V> Inner<K, V> {
             if !has_more {
                 search.first = None;
                 if !self.may_jump() {
-                    self.earliest.write(part.index(), part.earliest());
+                    self.waker.earliest.write(part.index(), part.earliest());
                 }
             }
             self.finish(part, None);
@@ -382,25 +329,18 @@ impl<K, V> Inner<K, V> {
         watch: &mut Option<Watch>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Tick>> {
-        let earliest = self.waker.next_check.begin(|| self.earliest.of_all());
-        // Read after the ticks, so this is no earlier than the reading of a call that has set one.
-        // The driver may be ahead where its clock is paused and this thread reads the system's.
-        let present = self.clock().current_tick().max(self.shard.turned_to());
-        let timer = self.stream_timer();
-        let set = if earliest <= present {
-            Poll::Ready(EXPIRED)
-        } else if earliest != Tick::NEVER {
-            timer.wait_until(earliest, cx.waker())
-        } else {
-            timer.cancel_unawaited();
-            let watch = watch.get_or_insert_with(|| self.timer.watch());
-            let end = watch.poll_end(cx.waker());
-            end.map(|()| Err(Cancelled::SHUTDOWN))
-        };
-        if set.is_pending() {
-            self.waker.next_check.at(earliest);
-        }
-        set.map(|ended| match ended {
+        let set = self.waker.wait(|earliest| {
+            // Read after the ticks, so this is no earlier than the reading of a call that has set
+            // one. The driver may be ahead where its clock is paused and this thread reads the
+            // system's.
+            let present = self.clock().current_tick().max(self.shard.turned_to());
+            if earliest <= present {
+                return Poll::Ready((earliest, EXPIRED));
+            }
+            self.set_stream_timer(earliest, watch, cx.waker())
+                .map(|ended| (earliest, ended))
+        });
+        set.map(|(earliest, ended)| match ended {
             Ok(()) => Some(earliest),
             Err(Cancelled::SHUTDOWN) => None,
             // The timer was taken away.
@@ -408,16 +348,34 @@ impl<K, V> Inner<K, V> {
         })
     }
 
+    /// Sets the stream's timer to a tick that lies ahead. At the tick that never comes, the stream
+    /// waits for the end of the runtime alone.
+    fn set_stream_timer(
+        &self,
+        tick: Tick,
+        watch: &mut Option<Watch>,
+        waker: &Waker,
+    ) -> Poll<Outcome> {
+        let timer = self.stream_timer();
+        if tick != Tick::NEVER {
+            return timer.wait_until(tick, waker);
+        }
+        timer.cancel_unawaited();
+        let watch = watch.get_or_insert_with(|| self.timer.watch());
+        let end = watch.poll_end(waker);
+        end.map(|()| Err(Cancelled::SHUTDOWN))
+    }
+
     /// The stream has ended. Returns its waker, for the caller to drop.
     pub(super) fn stop_stream(&self) -> Option<Waker> {
         self.stream_timer().cancel_unawaited();
-        self.waker.take()
+        self.waker.stop()
     }
 
     /// The stream goes. Call this last: from now on there may be another one.
     pub(super) fn release_stream(&self) {
         // No call wakes a stream that is gone.
-        self.waker.next_check.at(Tick::FIRST);
+        self.waker.stop_waiting();
         let waker = self.stop_stream();
         self.has_stream.store(false, Ordering::Release);
         // Last, because this is user code.
@@ -440,7 +398,7 @@ mod tests {
         for key in 0..20_000 {
             assert_eq!(map.insert(key, (), (30_000 + key % 1_000) * MS), Ok(None));
         }
-        let earliest = map.inner.earliest.of_all();
+        let earliest = map.inner.waker.earliest.of_all();
         assert!(earliest <= Tick::new(29_000), "{earliest:?}");
     }
 }

@@ -1,7 +1,7 @@
 //! The stream of a [`DelayMap`](super::DelayMap).
 //!
 //! Invariant: the stream waits only when nothing is due in any part, and is woken when a call
-//! changes this. `inner.rs` shows the steps `S1` to `S5`.
+//! changes this. `stream_waker.rs` shows the steps `S1` to `S5`.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -9,7 +9,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-use crate::clock::tick::Tick;
 use crate::runtime::coop;
 use crate::wheel::Found;
 use futures_core::{FusedStream, Stream};
@@ -185,7 +184,7 @@ impl<K, V> Expirations<K, V> {
         self.inner.begin_search(&mut self.search);
         for _ in 0..CHECKS {
             // S1.
-            self.inner.waker.next_check.at(Tick::FIRST);
+            self.inner.waker.stop_waiting();
             if self.inner.timer.has_ended() {
                 return self.end();
             }

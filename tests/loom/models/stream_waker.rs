@@ -1,20 +1,22 @@
 //! The waker of a map's stream: every interleaving of changes with a stream that begins to wait, or
 //! whose timer is taken away.
 
+use std::task::Poll;
+
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 
 use super::{count, counting, with_few_preemptions};
 use crate::clock::tick::Tick;
 use crate::keyed::stream_waker::StreamWaker;
-use crate::sync::{AtomicU64, Ordering};
 
 const NEVER: u64 = Tick::NEVER.get();
 
 /// A map with two parts of which only the ticks are left, at which something is due in them.
 struct Watched {
     waker: StreamWaker,
-    parts: [AtomicU64; 2],
+    /// The tick of each part, and its lock.
+    parts: [Mutex<u64>; 2],
     /// The tick at which the stream is woken; `NEVER` where it has no timer.
     timer: Mutex<u64>,
 }
@@ -22,52 +24,48 @@ struct Watched {
 impl Watched {
     fn new() -> Arc<Watched> {
         Arc::new(Watched {
-            waker: StreamWaker::new(),
-            parts: [AtomicU64::new(NEVER), AtomicU64::new(NEVER)],
+            waker: StreamWaker::new(2),
+            parts: [Mutex::new(NEVER), Mutex::new(NEVER)],
             timer: Mutex::new(NEVER),
         })
     }
 
-    fn earliest(&self) -> u64 {
-        let ticks = self.parts.iter().map(|part| part.load(Ordering::Acquire));
-        ticks.min().unwrap()
-    }
-
-    /// Sets something for a tick: C1 to C3.
+    /// Sets something for a tick, where time cannot jump.
     fn set(&self, part: usize, tick: u64) {
-        self.parts[part].store(tick, Ordering::Release);
-        if self.waker.is_needed_for(Tick::new(tick)) {
-            self.wake();
-        }
+        let mut locked = self.parts[part].lock().unwrap();
+        *locked = tick.min(*locked);
+        wake(self.waker.lower(part, Tick::new(tick), locked));
     }
 
-    /// The earliest has gone, where time may jump.
-    fn take_out(&self, part: usize) {
-        let before = self.parts[part].swap(NEVER, Ordering::AcqRel);
-        let needs_wake_for = |tick| self.waker.is_needed_for(tick);
-        if !needs_wake_for(Tick::new(before - 1)) && needs_wake_for(Tick::FIRST) {
-            return;
-        }
-        *self.timer.lock().unwrap() = NEVER;
-        if needs_wake_for(Tick::FIRST) {
-            self.wake();
-        }
-    }
-
-    fn wake(&self) {
-        if let Some(waker) = self.waker.take() {
-            waker.wake();
-        }
+    /// Sets the only thing of a part for a tick, or takes it out, where time may jump.
+    fn replace(&self, part: usize, tick: u64) {
+        let mut locked = self.parts[part].lock().unwrap();
+        *locked = tick;
+        let take_timer_away = || *self.timer.lock().unwrap() = NEVER;
+        wake(
+            self.waker
+                .replace(part, Tick::new(tick), locked, take_timer_away),
+        );
     }
 
     /// The stream is polled, and returns the tick until which it waits.
     fn poll(&self, waker: &std::task::Waker) -> u64 {
-        self.waker.next_check.at(Tick::FIRST);
+        self.waker.stop_waiting();
         self.waker.register(waker);
-        let earliest = self.waker.next_check.begin(|| self.earliest());
-        *self.timer.lock().unwrap() = earliest;
-        self.waker.next_check.at(Tick::new(earliest));
-        earliest
+        let mut waits_until = NEVER;
+        let set = self.waker.wait(|earliest| {
+            waits_until = earliest.get();
+            *self.timer.lock().unwrap() = waits_until;
+            Poll::<()>::Pending
+        });
+        assert!(set.is_pending());
+        waits_until
+    }
+}
+
+fn wake(waker: Option<std::task::Waker>) {
+    if let Some(waker) = waker {
+        waker.wake();
     }
 }
 
@@ -96,13 +94,13 @@ fn a_stream_whose_timer_is_taken_away_is_woken() {
     with_few_preemptions(|| {
         let watched = Watched::new();
         let (woken, waker) = counting();
-        watched.set(0, 3);
+        watched.replace(0, 3);
         assert_eq!(watched.poll(&waker), 3);
         let set = {
             let watched = watched.clone();
-            thread::spawn(move || watched.set(1, 5))
+            thread::spawn(move || watched.replace(1, 5))
         };
-        watched.take_out(0);
+        watched.replace(0, NEVER);
         set.join().unwrap();
         assert!(count(&woken) > 0 || *watched.timer.lock().unwrap() <= 5);
     });
@@ -115,12 +113,12 @@ fn a_stream_whose_timer_is_taken_away_does_not_wait_too_long() {
     with_few_preemptions(|| {
         let watched = Watched::new();
         let (woken, waker) = counting();
-        watched.set(0, 3);
-        watched.set(1, 5);
+        watched.replace(0, 3);
+        watched.replace(1, 5);
         watched.poll(&waker);
         let taking = {
             let watched = watched.clone();
-            thread::spawn(move || watched.take_out(0))
+            thread::spawn(move || watched.replace(0, NEVER))
         };
         let before = count(&woken);
         let waits_until = watched.poll(&waker);
@@ -130,5 +128,21 @@ fn a_stream_whose_timer_is_taken_away_does_not_wait_too_long() {
             timer == 5 || count(&woken) > before,
             "{waits_until} {timer}"
         );
+    });
+}
+
+/// Fails when `lower` releases the lock before it writes the tick.
+#[test]
+fn of_two_changes_of_one_part_the_earlier_stays() {
+    with_few_preemptions(|| {
+        let watched = Watched::new();
+        let sets = [3, 5].map(|tick| {
+            let watched = watched.clone();
+            thread::spawn(move || watched.set(0, tick))
+        });
+        for set in sets {
+            set.join().unwrap();
+        }
+        assert_eq!(watched.waker.earliest.of_all(), Tick::new(3));
     });
 }
