@@ -5,7 +5,8 @@
 //! the thread searches the others, and then the registry of all runtimes, under a lock.
 //!
 //! Invariant: a runtime has one timer of its own until it shuts down. The registry keeps it, since
-//! sleeps may wait on it, and drops those that have ended when another runtime comes.
+//! sleeps may wait on it. It drops those that have ended once it has doubled, so that a new runtime
+//! does not look at all living ones.
 //!
 //! Orders that could go wrong, and why they do not:
 //!
@@ -17,7 +18,6 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io;
-use std::mem;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, OnceLock};
 
 use super::thread_shard::{note_worker, was_worker};
@@ -26,11 +26,22 @@ use crate::runtime::{self, Handle, TryCurrentError};
 use crate::shard::Shard;
 use crate::sync::lock;
 
-/// The timer used last, which the hot path finds without a load from the vector, and older ones.
-type Timers = (Option<Remembered>, Vec<Remembered>);
-
 thread_local! {
-    static REMEMBERED: RefCell<Timers> = const { RefCell::new((None, Vec::new())) };
+    static REMEMBERED: RefCell<Timers> = const {
+        RefCell::new(Timers {
+            latest: None,
+            others: Vec::new(),
+        })
+    };
+}
+
+/// The timers that a thread has used.
+#[derive(Default)]
+struct Timers {
+    /// The last one, which the hot path finds without a load from the vector.
+    latest: Option<Remembered>,
+    /// The ones before it, the oldest first.
+    others: Vec<Remembered>,
 }
 
 struct Remembered {
@@ -44,7 +55,37 @@ const MOST_REMEMBERED: usize = 8;
 
 static REGISTRY: LazyLock<Mutex<Registry>> = LazyLock::new(Mutex::default);
 
-type Registry = HashMap<runtime::Id, Timer>;
+#[derive(Default)]
+struct Registry {
+    timers: HashMap<runtime::Id, Timer>,
+    /// With so many timers, the next new one looks which of them have ended.
+    full: usize,
+}
+
+impl Registry {
+    /// Registers a runtime's timer, unless another thread was first. Returns the registered one,
+    /// and those that have ended, to be dropped after the lock.
+    fn add(&mut self, id: runtime::Id, timer: Timer) -> (Timer, Vec<Timer>) {
+        let mut ended = Vec::new();
+        // One with the same id is of an earlier runtime if it has ended.
+        ended.extend(self.take_if_ended(id));
+        if self.timers.len() >= self.full {
+            let ids: Vec<_> = self.timers.keys().copied().collect();
+            ended.extend(ids.into_iter().filter_map(|id| self.take_if_ended(id)));
+            self.full = 2 * self.timers.len().max(1);
+        }
+        let registered = self.timers.entry(id).or_insert(timer).clone();
+        (registered, ended)
+    }
+
+    fn take_if_ended(&mut self, id: runtime::Id) -> Option<Timer> {
+        if self.timers.get(&id)?.has_ended() {
+            self.timers.remove(&id)
+        } else {
+            None
+        }
+    }
+}
 
 #[track_caller]
 pub(crate) fn timer() -> Timer {
@@ -113,8 +154,9 @@ fn current_runtime() -> Handle {
 #[inline]
 fn latest(runtime: runtime::Id) -> Option<Arc<Shard>> {
     let find = |remembered: &RefCell<Timers>| {
-        let (latest, _) = &*remembered.borrow();
-        let found = latest
+        let timers = remembered.borrow();
+        let found = timers
+            .latest
             .as_ref()
             .filter(|latest| latest.runtime == runtime && !latest.shard.clock().has_ended());
         found.map(|latest| latest.shard.clone())
@@ -138,8 +180,9 @@ fn look_up(runtime: &Handle) -> Timer {
 
 fn remembered(id: runtime::Id) -> Option<Timer> {
     let find = |remembered: &RefCell<Timers>| {
-        let (latest, others) = &*remembered.borrow();
-        let found = latest.iter().chain(others).find(|one| one.runtime == id);
+        let timers = remembered.borrow();
+        let mut all = timers.latest.iter().chain(&timers.others);
+        let found = all.find(|one| one.runtime == id);
         found.map(|one| one.timer.clone())
     };
     let timer = REMEMBERED.try_with(find).ok().flatten();
@@ -154,13 +197,16 @@ fn remember(id: runtime::Id, timer: &Timer) {
     };
     let take_its_place = |remembered: &RefCell<Timers>| {
         let is_kept = |one: &Remembered| one.runtime != id && !one.timer.has_ended();
-        let (former, others) = remembered.take();
-        let (mut kept, mut forgotten): (Vec<_>, Vec<_>) =
-            others.into_iter().chain(former).partition(is_kept);
-        if kept.len() + 1 > MOST_REMEMBERED {
-            forgotten.push(kept.remove(0));
+        let former = remembered.take();
+        let all = former.others.into_iter().chain(former.latest);
+        let (mut others, mut forgotten): (Vec<_>, Vec<_>) = all.partition(is_kept);
+        if others.len() + 1 > MOST_REMEMBERED {
+            forgotten.push(others.remove(0));
         }
-        remembered.replace((Some(latest), kept));
+        remembered.replace(Timers {
+            latest: Some(latest),
+            others,
+        });
         // Dropped after the borrow ends.
         forgotten
     };
@@ -178,7 +224,7 @@ fn panic_outside(error: &TryCurrentError) -> ! {
 }
 
 fn registered(id: runtime::Id) -> Option<Timer> {
-    let timer = registry().get(&id).cloned();
+    let timer = registry().timers.get(&id).cloned();
     timer.filter(|timer| !timer.has_ended())
 }
 
@@ -189,15 +235,10 @@ fn make(handle: &Handle) -> Timer {
         Ok(timer) => timer,
         Err(error) => panic!("{error}"),
     };
-    let mut registry = registry();
-    // A new runtime costs far more than a look at each of the others.
-    let others = mem::take(&mut *registry).into_iter();
-    let (ended, alive): (Registry, Registry) = others.partition(|(_, other)| other.has_ended());
-    *registry = alive;
-    let first = registry.entry(id).or_insert_with(|| timer.clone()).clone();
-    // All others are dropped under no lock.
-    drop((registry, ended));
-    first
+    let (registered, ended) = registry().add(id, timer.clone());
+    // Dropped under no lock, as is the timer itself if another thread was first.
+    drop((timer, ended));
+    registered
 }
 
 fn registry() -> MutexGuard<'static, Registry> {
@@ -260,7 +301,7 @@ mod tests {
 
     #[test]
     fn the_timers_of_runtimes_that_have_shut_down_are_forgotten() {
-        let remembered = || REMEMBERED.with(|timers| timers.borrow().1.len());
+        let remembered = || REMEMBERED.with(|timers| timers.borrow().others.len());
         for make in [|| runtime::workers(1), current_thread].repeat(50) {
             let runtime = make();
             runtime.block_on(async { drop(Timer::current()) });
@@ -268,7 +309,7 @@ mod tests {
             assert_eq!(remembered(), 0, "beside the latest, by this thread");
         }
         // Other tests have runtimes too.
-        assert!(registry().len() < 80, "by the registry");
+        assert!(registry().timers.len() < 80, "by the registry");
     }
 
     #[test]
@@ -280,9 +321,28 @@ mod tests {
         };
         let timers: Vec<_> = runtimes.iter().map(timer).collect();
         assert!(timers.iter().all(|it| it.strong_count() > 0));
-        let (latest, others) = REMEMBERED.take();
+        let Timers { latest, others } = REMEMBERED.take();
         let ids: Vec<_> = others.iter().chain(&latest).map(|it| it.runtime).collect();
         let last = runtimes[MOST_REMEMBERED..].iter();
         assert_eq!(ids, last.map(|it| it.handle().id()).collect::<Vec<_>>());
+    }
+
+    /// Otherwise thousands of living runtimes would each look at all others.
+    #[test]
+    fn a_registry_looks_for_the_ended_only_once_it_has_doubled() {
+        let (mut registry, mut looks) = (Registry::default(), 0);
+        let runtimes: Vec<_> = (0..64).map(|_| current_thread()).collect();
+        for runtime in &runtimes {
+            let timer = Timer::builder().build_on(runtime.handle()).unwrap();
+            let full = registry.full;
+            registry.add(runtime.handle().id(), timer);
+            looks += usize::from(registry.full != full);
+        }
+        assert_eq!((registry.timers.len(), looks), (64, 6));
+        drop(runtimes);
+        let last = current_thread();
+        let timer = Timer::builder().build_on(last.handle()).unwrap();
+        let (_, ended) = registry.add(last.handle().id(), timer);
+        assert_eq!((registry.timers.len(), ended.len()), (1, 64));
     }
 }
