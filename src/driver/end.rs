@@ -16,8 +16,7 @@
 //! An armed timer is woken when its shard is closed. A wait without a timer, for the tick that
 //! never comes, takes a [`Watch`]. No wheel holds it, so it does not count as pending.
 //!
-//! Invariant: a wait that is registered when the driver closes is woken. The driver empties the
-//! list, under its lock, once the clock has ended. So a later wait finds that end, and is ready.
+//! Invariant: a wait that is registered when the driver closes is woken; see `waits`.
 
 use std::future::pending;
 use std::panic::resume_unwind;
@@ -26,11 +25,8 @@ use std::task::{Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
-use slab::Slab;
-
 use super::Driver;
 use crate::runtime::{Handle, RuntimeFlavor};
-use crate::sync::lock;
 
 pub(super) const A_WHILE: Duration = Duration::from_millis(300);
 
@@ -88,38 +84,27 @@ pub(super) fn wake_later(waker: Waker) -> bool {
 /// A place in the driver's list of waits, vacated on drop.
 pub(crate) struct Watch {
     driver: Arc<Driver>,
-    key: usize,
+    place: usize,
 }
 
 impl Watch {
     pub(crate) fn new(driver: &Arc<Driver>) -> Watch {
         Watch {
             driver: driver.clone(),
-            key: lock(&driver.waits).insert(Waker::noop().clone()),
+            place: driver.waits.insert(),
         }
     }
 
     /// Ready once the runtime has ended. Until then `waker` is registered.
     pub(crate) fn poll_end(&mut self, waker: &Waker) -> Poll<()> {
-        // The former one is dropped after the lock.
-        let mut waker = waker.clone();
-        let mut waits = lock(&self.driver.waits);
-        if self.driver.clock.has_ended() {
-            return Poll::Ready(());
-        }
-        std::mem::swap(&mut waits[self.key], &mut waker);
-        Poll::Pending
+        let driver = &self.driver;
+        (driver.waits).poll(self.place, waker, || driver.clock.has_ended())
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        let mut waits = lock(&self.driver.waits);
-        let _waker = waits.try_remove(self.key);
-        if waits.is_empty() {
-            *waits = Slab::new();
-        }
-        drop(waits);
+        self.driver.waits.remove(self.place);
     }
 }
 
@@ -131,6 +116,7 @@ mod tests {
     use super::*;
     use crate::Timer;
     use crate::runtime::workers;
+    use crate::sync::lock;
 
     #[derive(Default)]
     struct Counts(AtomicUsize);
@@ -146,7 +132,11 @@ mod tests {
         let runtime = workers(1);
         let timer = Timer::builder().build_on(runtime.handle()).unwrap();
         let driver = timer.watch().driver.clone();
-        assert_eq!(lock(&driver.waits).capacity(), 0, "its memory has gone");
+        assert_eq!(
+            lock(driver.waits.list()).capacity(),
+            0,
+            "its memory has gone"
+        );
         let [first, second, dropped] = [(); 3].map(|()| Arc::<Counts>::default());
         let mut watches = [(); 3].map(|()| timer.watch());
         for (watch, counts) in watches.iter_mut().zip([&second, &first, &dropped]) {
@@ -175,7 +165,7 @@ mod tests {
 
     impl Drop for SeesLock {
         fn drop(&mut self) {
-            let is_free = self.driver.waits.try_lock().is_ok();
+            let is_free = self.driver.waits.list().try_lock().is_ok();
             self.was_free.store(is_free, Ordering::Relaxed);
         }
     }

@@ -68,14 +68,14 @@ pub(crate) mod alarm;
 mod end;
 mod thread_alarm;
 mod tokio_alarm;
+pub(crate) mod waits;
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
 use std::time::Duration;
 
-use slab::Slab;
 use tokio::sync::Notify;
 
 use crate::clock::Clock;
@@ -84,11 +84,11 @@ use crate::report::Reporter;
 use crate::runtime::Handle;
 
 use crate::shard::{ExpiryChange, MissedTick, Shard, ShardTick, TurnRequests};
-use crate::sync::lock;
 use alarm::{Alarm, Hooks, Place, Turns};
 pub(crate) use end::{Life, Watch, on_a_plain_thread};
 use thread_alarm::ThreadAlarm;
 use tokio_alarm::TokioAlarm;
+use waits::Waits;
 
 pub(crate) struct Driver {
     turns: Turns,
@@ -98,7 +98,7 @@ pub(crate) struct Driver {
     /// Notifies the alarm's task, which makes a turn, where there is one.
     alarm_task: Arc<Notify>,
     /// Wakers for the end, with nothing armed. The driver takes them away when it closes.
-    waits: Mutex<Slab<Waker>>,
+    waits: Waits,
     wake_ups: AtomicU64,
     reporter: Reporter,
 }
@@ -110,7 +110,7 @@ impl Driver {
             shards: OnceLock::new(),
             clock,
             alarm_task: Arc::default(),
-            waits: Mutex::default(),
+            waits: Waits::new(),
             wake_ups: AtomicU64::new(0),
             reporter,
         }
@@ -283,14 +283,12 @@ impl Hooks for Driver {
     /// Closes every shard, for ever.
     fn close(&self, ended: Moment) {
         // First, so that a thread that finds a shard closed, under its lock, finds the clock ended.
-        self.clock.end(ended);
+        let mut waits = self.waits.close(|| self.clock.end(ended));
         self.clock.stalls().wait_from(Tick::NEVER);
         for shard in self.shards() {
             self.reporter.wake_all(&mut shard.close());
         }
-        let waits = std::mem::take(&mut *lock(&self.waits));
-        self.reporter
-            .wake_all(&mut waits.into_iter().map(|(_, waker)| waker).collect());
+        self.reporter.wake_all(&mut waits);
     }
 }
 

@@ -2,3 +2,5 @@
 
 #[path = "../../src/driver/alarm.rs"]
 pub(crate) mod alarm;
+#[path = "../../src/driver/waits.rs"]
+pub(crate) mod waits;

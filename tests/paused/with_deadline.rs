@@ -37,9 +37,23 @@ fn in_seconds(seconds: u32) -> Instant {
 
 #[tokio::test(start_paused = true)]
 async fn a_deadline_made_elsewhere_is_bounded_by_the_one_around_it() {
-    let later = with_deadline(in_seconds(2), async { time_left() });
-    let both = with_deadline(in_seconds(1), later);
-    assert_eq!(both.await, Ok(Ok(Some(SECOND))));
+    let timer = Timer::builder().build().unwrap();
+    for is_on_timer in [false, true] {
+        let later = with_deadline(in_seconds(2), async { time_left() });
+        let both = with_deadline(in_seconds(1), later);
+        assert_eq!(both.await, Ok(Ok(Some(SECOND))));
+        // Made where the other one is open, and moved out of it.
+        let made = with_deadline(in_seconds(1), async {
+            if is_on_timer {
+                timer.with_deadline(in_seconds(2), pending::<()>())
+            } else {
+                with_deadline(in_seconds(2), pending::<()>())
+            }
+        });
+        let (made, start) = (made.await.unwrap(), Instant::now());
+        assert!(made.await.is_err());
+        assert_eq!(start.elapsed(), SECOND, "on a timer: {is_on_timer}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,6 +7,7 @@ mod stalls;
 mod stream_waker;
 mod turned_to;
 mod waiters;
+mod waits;
 mod word;
 
 use std::sync::Arc;
