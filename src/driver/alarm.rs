@@ -12,7 +12,7 @@
 //! released the lock. If something is due by then, it sets the alarm to fire next.
 //!
 //! ```text
-//!   not begun --(begin)--> set --(the alarm fires: T1)--> turning --(it has set the alarm: T4)--> set
+//!   not begun --(begin)--> set --(the alarm fires: T1)--> turning --(it has set the alarm: T3)--> set
 //!                           |                                                                    |
 //!                           +--(whoever releases the lock finds the end: R)--> ended <-----------+
 //! ```
@@ -23,26 +23,26 @@
 //!   a turn                                        a thread that has armed something earlier
 //!   ------                                        -----------------------------------------
 //!   T1  take the lock, or note a request (Q)      S1  its expiry is written, and the next check
-//!   T2  say that a check comes at the end,            comes later (`clock::next_check`)
-//!       release the lock                          S2  take the lock, or note a request (Q)
-//!       fire what is due, under no lock           S3  read the expiry and the next check again,
-//!   T3  take the lock again, read the expiries        and set the alarm if it is earlier
-//!       (`NextCheck::begin`)                      R   release the lock; close the timer if its
-//!   T4  set the alarm, and say so                     runtime has ended
-//!   R   release the lock; close the timer if      Q   look for requests: serve them by setting the
-//!       its runtime has ended                         alarm for the earliest expiry
-//!   Q   look for requests, as the other does
+//!       release it; fire what is due                  comes later (`clock::next_check`)
+//!   T2  take the lock again, read the expiries    S2  take the lock, or note a request (Q)
+//!       (`NextCheck::begin`)                      S3  read the expiry and the next check again,
+//!   T3  set the alarm, and say so                     set the alarm if that is earlier, say so
+//!   R   release the lock; close the timer if      R   release the lock; close the timer if its
+//!       its runtime has ended                         runtime has ended
+//!   Q   look for requests: serve them by          Q   the same
+//!       setting the alarm for the earliest
 //! ```
 //!
 //! Orders that could go wrong, and why they do not:
 //!
 //! - *The alarm fires on two threads.* The second leaves its turn to the first (T1), which reads
-//!   the next expiries and sets the alarm after this firing (T3, T4). So no worker waits behind a
+//!   the next expiries and sets the alarm after this firing (T2, T3). So no worker waits behind a
 //!   slow waker on another worker.
 //! - *That second firing is the end of the time driver.* The turn looks for the end as it releases
 //!   the lock (R), after it has set the alarm.
-//! - *A thread arms something while a turn is made.* T2 makes the thread leave the alarm alone,
-//!   because the turn reads the next expiries before it ends (T3).
+//! - *A thread arms something while a turn is made.* It leaves the alarm alone, because the turn
+//!   reads the next expiries before it ends (T2). It need not even take the lock: between T1 and T2
+//!   the next check is said to come at once.
 //! - *The alarm fires on the thread that sets it*, within a call of tokio's. That firing notes a
 //!   request too (Q).
 //! - *Foreign code runs on the thread that sets the alarm*: a panic hook as the runtime ends, or a
@@ -59,7 +59,7 @@
 //!
 //! - One turn is made at a time.
 //! - No user code but such foreign code runs under the lock. Wakers, events and drops follow it.
-//! - Only a turn waits for the lock, at T3. While a turn is made, no other thread that holds the
+//! - Only a turn waits for the lock, at T2. While a turn is made, no other thread that holds the
 //!   lock sets the alarm.
 
 use std::task::Waker;
@@ -102,19 +102,19 @@ pub(crate) trait Hooks {
     /// Before T1, under no lock: a turn may begin.
     fn turn(&self) -> Self::Turn;
 
-    /// At T2, under the lock: the turn begins, for the first time or once more.
+    /// At T1, under the lock: the turn begins, for the first time or once more.
     fn turn_begins(&self, turn: &mut Self::Turn);
 
-    /// Between T2 and T3, under no lock: fires what is due.
+    /// Between T1 and T2, under no lock: fires what is due.
     fn fire(&self, turn: &mut Self::Turn, wakers: &mut Vec<Waker>);
 
-    /// At T3, under the lock: the earliest expiry of all shards.
+    /// At T2 and S3, under the lock: the earliest expiry of all shards.
     fn earliest_expiry(&self) -> Tick;
 
-    /// Between T3 and T4, under the lock: the next turn comes at this tick.
+    /// Between T2 and T3, under the lock: the next turn comes at this tick.
     fn turn_ends(&self, turn: &mut Self::Turn, next: Tick);
 
-    /// At T4, under the lock: that tick has passed, so the turn begins once more.
+    /// At T3, under the lock: that tick has passed, so the turn begins once more.
     fn passed(&self, turn: &mut Self::Turn, next: Tick);
 
     /// Before S2, under no lock: the present moment.
@@ -207,15 +207,15 @@ impl Turns {
         };
         let is_left_to_task = loop {
             hooks.turn_begins(&mut turn);
-            // T2. Expiries lowered from now on are read at T3.
+            // Expiries lowered from now on are read at T2, so their threads need not take the lock.
             self.next_check.at(Tick::FIRST);
             drop(locked);
             hooks.fire(&mut turn, &mut parts.wakers);
-            // T3.
+            // T2.
             locked = lock(&self.state);
             let next = self.next_check.begin(|| hooks.earliest_expiry());
             hooks.turn_ends(&mut turn, next);
-            // T4.
+            // T3.
             self.next_check.at(next);
             if place == Place::Waker && parts.alarm.needs_task() {
                 break true;

@@ -146,3 +146,41 @@ fn of_two_changes_of_one_part_the_earlier_stays() {
         assert_eq!(watched.waker.earliest.of_all(), Tick::new(3));
     });
 }
+
+/// Fails when `lies_between` has no fence.
+#[test]
+fn a_stream_waits_for_nothing_that_is_gone() {
+    with_few_preemptions(|| {
+        let watched = Watched::new();
+        let (woken, waker) = counting();
+        watched.replace(0, 2);
+        watched.replace(1, 5);
+        assert_eq!(watched.poll(&waker), 2);
+        let taking = {
+            let watched = watched.clone();
+            thread::spawn(move || watched.replace(1, NEVER))
+        };
+        watched.replace(0, NEVER);
+        let before = count(&woken);
+        watched.poll(&waker);
+        taking.join().unwrap();
+        let timer = *watched.timer.lock().unwrap();
+        assert!(timer == NEVER || count(&woken) > before, "{timer}");
+    });
+}
+
+/// Fails when the stream does not stop waiting, or does not say until when it waits.
+#[test]
+fn a_change_wakes_no_stream_that_comes_in_time() {
+    loom::model(|| {
+        let watched = Watched::new();
+        let (woken, waker) = counting();
+        watched.set(0, 3);
+        watched.poll(&waker);
+        watched.set(1, 5);
+        assert_eq!(count(&woken), 0, "it waits until 3");
+        watched.waker.stop_waiting();
+        watched.set(1, 2);
+        assert_eq!(count(&woken), 0, "it runs");
+    });
+}

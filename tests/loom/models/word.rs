@@ -111,6 +111,18 @@ fn of_a_reset_and_the_expiry_exactly_one_wins() {
     });
 }
 
+/// W3. Fails when a reset does not look whether the deadline has passed.
+#[test]
+fn a_reset_after_the_deadline_fails_though_the_driver_comes_later() {
+    loom::model(|| {
+        let shared = Shared::new();
+        let [reset, postponed] = [shared.reset(10), shared.postpone(10, 30)];
+        shared.turn(10);
+        assert!(!reset.join().unwrap() && !postponed.join().unwrap());
+        assert_eq!(shared.locked(due), None);
+    });
+}
+
 /// Fails when a move to later stores the word in place of the exchange.
 #[test]
 fn of_a_move_to_later_and_the_expiry_exactly_one_wins() {
