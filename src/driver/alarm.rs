@@ -205,7 +205,7 @@ impl Turns {
         let Some(mut parts) = locked.take_to_turn() else {
             return self.release(hooks, locked);
         };
-        let is_left_to_task = loop {
+        let needs_task = loop {
             hooks.turn_begins(&mut turn);
             // Expiries lowered from now on are read at T2, so their threads need not take the lock.
             self.next_check.at(Tick::FIRST);
@@ -227,7 +227,7 @@ impl Turns {
         };
         *locked = State::Set(parts);
         self.release(hooks, locked);
-        if is_left_to_task {
+        if needs_task {
             hooks.notify_task();
         }
         if self.is_asked_again() {

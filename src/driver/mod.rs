@@ -156,7 +156,7 @@ impl Driver {
     }
 
     /// Runs when the runtime has dropped its tasks: then a look shows whether it has ended.
-    fn handle_tasks_dropped(&self) {
+    fn look_for_end(&self) {
         self.turns.set_for_earliest(self);
     }
 

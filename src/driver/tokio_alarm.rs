@@ -117,7 +117,7 @@ impl TokioAlarm {
     pub(super) fn new(driver: &Arc<Driver>, runtime: &Handle, life: Life) -> TokioAlarm {
         let alarm_waker = Arc::new(AlarmWaker {
             driver: Arc::downgrade(driver),
-            are_tasks_dropped: AtomicBool::new(false),
+            is_shutting_down: AtomicBool::new(false),
         });
         let now = Instant::now();
         let mut alarm = TokioAlarm {
@@ -208,8 +208,8 @@ impl TokioAlarm {
     /// Notes the end of the time driver, if the sleeps show it now.
     fn look_for_end(&mut self) {
         if !self.is_end_watched {
-            // Acquire: pairs with the Release in the drop of `WithTasks`.
-            if !self.alarm_waker.are_tasks_dropped.load(Ordering::Acquire) {
+            // Acquire: pairs with the Release in the drop of `ShutdownSentinel`.
+            if !self.alarm_waker.is_shutting_down.load(Ordering::Acquire) {
                 // The runtime's clock may be ahead of the calling thread's.
                 return;
             }
@@ -267,11 +267,11 @@ impl TokioAlarm {
     /// ends with the driver.
     fn spawn_task(&self, driver: &Driver, runtime: &Handle) {
         let notify = driver.alarm_task.clone();
-        let with_tasks = WithTasks(self.alarm_waker.clone());
+        let sentinel = ShutdownSentinel(self.alarm_waker.clone());
         runtime.spawn(async move {
             loop {
                 notify.notified().await;
-                let Some(driver) = with_tasks.0.driver.upgrade() else {
+                let Some(driver) = sentinel.0.driver.upgrade() else {
                     break;
                 };
                 driver.handle_task();
@@ -326,21 +326,22 @@ fn is_pending(sleep: Pin<&mut Sleep>, waker: &Waker) -> bool {
             .is_pending()
 }
 
-struct WithTasks(Arc<AlarmWaker>);
+/// Held by the alarm's task. A runtime that shuts down drops its tasks first, and this with them.
+struct ShutdownSentinel(Arc<AlarmWaker>);
 
-impl Drop for WithTasks {
+impl Drop for ShutdownSentinel {
     fn drop(&mut self) {
         // Release: pairs with the Acquire in `look_for_end`.
-        self.0.are_tasks_dropped.store(true, Ordering::Release);
+        self.0.is_shutting_down.store(true, Ordering::Release);
         if let Some(driver) = self.0.driver.upgrade() {
-            driver.handle_tasks_dropped();
+            driver.look_for_end();
         }
     }
 }
 
 struct AlarmWaker {
     driver: Weak<Driver>,
-    are_tasks_dropped: AtomicBool,
+    is_shutting_down: AtomicBool,
 }
 
 impl Wake for AlarmWaker {
