@@ -1,6 +1,7 @@
 //! What needs the system's clock: threads that race, runtimes that end, and workers that are
 //! blocked.
 
+mod coarse;
 #[path = "../../../tests/common/mod.rs"]
 mod common;
 mod isolation;
