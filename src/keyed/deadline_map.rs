@@ -48,7 +48,7 @@ use crate::keyed::table::{DefaultHashBuilder, Reentry, hash_of};
 use crate::shard::DeadlineRef;
 use crate::shard::word::{EXPIRED, MapTag, Word};
 use crate::timer::Timer;
-use inner::{Entry, Inner};
+use inner::{Entry, Inner, Placed};
 
 /// One awaited deadline for each key. Any task resets, cancels or expires it by the key alone.
 ///
@@ -194,7 +194,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     /// # Ok::<(), tickwheel::error::InsertError<&str>>(()) }).unwrap();
     /// ```
     pub fn insert(&self, key: K, timeout: Duration) -> Result<KeyedDeadline<K>, InsertError<K>> {
-        self.put(self.hash(&key), key, timeout, None)
+        self.put(self.hash(&key), key, timeout, Entry::replace)
     }
 
     /// Like [`insert`](DeadlineMap::insert), but only under a key that is not in the map. Of
@@ -228,16 +228,19 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         if !self.inner.table.is_closed() && self.inner.find(hash, &key, |_| ()).is_some() {
             return Err(InsertIfAbsentError::Occupied(key));
         }
-        self.put(hash, key, timeout, Some(InsertIfAbsentError::Occupied))
+        self.put(hash, key, timeout, |_, newer| {
+            Placed::Refused(InsertIfAbsentError::Occupied(newer.key))
+        })
     }
 
-    /// Arms a deadline, and inserts an entry for it, in place of another unless that is an error.
+    /// Arms a deadline, and places an entry for it. `if_present` decides what becomes of the new
+    /// entry if the key has one.
     fn put<E: From<InsertError<K>>>(
         &self,
         hash: u32,
         key: K,
         timeout: Duration,
-        occupied: Option<fn(K) -> E>,
+        if_present: impl FnOnce(&mut Entry<K>, Entry<K>) -> Placed<K, E>,
     ) -> Result<KeyedDeadline<K>, E> {
         let inner = &self.inner;
         // Before anything is armed, because dropping that would call the map again.
@@ -255,34 +258,24 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
             inner: inner.clone(),
             has_ended: false,
         };
-        let word = keyed.word.clone();
-        let mut part = inner.table.lock_part(inner.table.part_of(hash));
-        // From here on the key's `Eq` is the only user code under this lock.
-        let error: fn(K) -> E = if inner.table.is_closed() {
-            inner.timer.reporter().count_rejected_insert();
-            |key| InsertError::Closed(key).into()
-        } else if let Some(entry) = part.find_mut(hash, |entry| entry.key == entry_key) {
-            let Some(occupied) = occupied else {
-                let older = std::mem::replace(&mut entry.word, word);
-                drop(part);
+        let entry = Entry {
+            key: entry_key,
+            word: keyed.word.clone(),
+        };
+        match inner.place(hash, entry, if_present) {
+            Placed::New => Ok(keyed),
+            Placed::Replaced { older, unused_key } => {
                 inner.deadline(&older).settle(Err(Cancelled::REPLACED));
                 // While `keyed` can still be dropped, because this is user code and may panic.
-                drop(entry_key);
-                return Ok(keyed);
-            };
-            occupied
-        } else if part.try_acquire() {
-            let key = entry_key;
-            part.insert(Entry { key, word });
-            return Ok(keyed);
-        } else {
-            inner.timer.reporter().count_rejected_insert();
-            |key| InsertError::AtCapacity(key).into()
-        };
-        drop(part);
-        // Before the error is made, which a panic of this user code would leak.
-        drop(keyed);
-        Err(error(entry_key))
+                drop(unused_key);
+                Ok(keyed)
+            }
+            Placed::Refused(error) => {
+                // Before the result is made, which a panic of this user code would leak.
+                drop(keyed);
+                Err(error)
+            }
+        }
     }
 
     /// Removes a key and cancels its deadline, if pending. Returns `false` if the key is not in the

@@ -3,8 +3,10 @@
 //! Invariant: an entry is taken out together with its permit, under the lock of its part.
 
 use std::borrow::Borrow;
+use std::mem;
 use std::sync::Arc;
 
+use crate::error::InsertError;
 use crate::keyed::linear_hash_table::{Hashed, LinearHashTable};
 use crate::keyed::table::{PartGuard, Table};
 use crate::shard::DeadlineRef;
@@ -33,6 +35,39 @@ impl<K> Inner<K> {
     pub(super) fn deadline<'a>(&'a self, word: &'a Arc<Word>) -> DeadlineRef<'a> {
         let shard = self.timer.shard_of_number(word.tag().shard as usize);
         DeadlineRef { shard, word }
+    }
+
+    /// Inserts an entry, unless the map is closed or full, or the key has one: then `if_present`
+    /// decides. The caller acts on the result under no lock.
+    #[inline]
+    pub(super) fn place<E: From<InsertError<K>>>(
+        &self,
+        hash: u32,
+        entry: Entry<K>,
+        if_present: impl FnOnce(&mut Entry<K>, Entry<K>) -> Placed<K, E>,
+    ) -> Placed<K, E>
+    where
+        K: Eq,
+    {
+        let mut part = self.table.lock_part(self.table.part_of(hash));
+        // Under the lock, or a close could come in between, and the key would stay behind.
+        if self.table.is_closed() {
+            return self.reject(InsertError::Closed(entry.key));
+        }
+        // The key's `Eq` is the only user code under this lock.
+        if let Some(present) = part.find_mut(hash, |present| present.key == entry.key) {
+            return if_present(present, entry);
+        }
+        if !part.try_acquire() {
+            return self.reject(InsertError::AtCapacity(entry.key));
+        }
+        part.insert(entry);
+        Placed::New
+    }
+
+    fn reject<E: From<InsertError<K>>>(&self, error: InsertError<K>) -> Placed<K, E> {
+        self.timer.reporter().count_rejected_insert();
+        Placed::Refused(error.into())
     }
 
     /// Applies `take` to the word of a key, under the lock of its part.
@@ -71,6 +106,28 @@ impl<K> Inner<K> {
 pub(super) struct Entry<K> {
     pub(super) key: K,
     pub(super) word: Arc<Word>,
+}
+
+impl<K> Entry<K> {
+    /// Gives this entry the deadline of `newer`, which has an equal key.
+    #[inline]
+    pub(super) fn replace<E>(&mut self, newer: Entry<K>) -> Placed<K, E> {
+        Placed::Replaced {
+            older: mem::replace(&mut self.word, newer.word),
+            unused_key: newer.key,
+        }
+    }
+}
+
+/// What came of an entry, as it was decided under the lock of its part.
+pub(super) enum Placed<K, E> {
+    New,
+    /// The key's entry has its deadline now, in place of the older one.
+    Replaced {
+        older: Arc<Word>,
+        unused_key: K,
+    },
+    Refused(E),
 }
 
 type DeadlinePart<K> = LinearHashTable<Entry<K>>;
