@@ -73,6 +73,11 @@ impl Books {
         self.closed.push(span);
     }
 
+    /// Whether a call that closes the map has returned.
+    pub fn is_closed(&self) -> bool {
+        self.closed.any(|_| true)
+    }
+
     /// Nothing goes into a map that is closed, and nothing comes out.
     pub fn assert_open(&self, life: u64, span: &Span) {
         let is_closed = self.closed.any(|closed| closed.is_before(span));

@@ -3,7 +3,8 @@
 //!
 //! Judged: each deadline has one outcome, and as many have an outcome as calls say. A deadline that
 //! no call expires never expires before the resets that were in time allow it. Its task is woken
-//! for it in time. Nothing goes into a map that is closed, and in the end nothing is left.
+//! for it in time. Nothing goes into a map that is closed, nor stays in it, and in the end nothing
+//! is left.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -28,6 +29,7 @@ pub fn run() {
     match below(16) {
         0 => replace(),
         1 => race_for_the_limit(),
+        2 => close_beside_inserts(),
         _ => change(),
     }
 }
@@ -50,6 +52,39 @@ fn race_for_the_limit() {
         .collect();
     let number = inserted.iter().flatten().count();
     assert_eq!((number, map.len()), (1, 1), "the map may hold one key");
+    drop(inserted);
+    world.calls_are_over();
+    assert_eq!(world.timer.metrics().pending, 0);
+    world.end(passed());
+}
+
+/// A map is closed while two threads insert. Either an insert came before the close, which has
+/// removed its key and ended its deadline, or it is an error.
+fn close_beside_inserts() {
+    let world = World::begin();
+    let map = DeadlineMap::new(&world.timer);
+    let inserts = [0, 2].map(|first: Key| {
+        let map: Map = map.clone();
+        let insert = move |key| map.insert(key, Duration::MAX).ok();
+        let insert_all = move || (first..first + 2).map_while(insert).collect::<Vec<_>>();
+        world.place().spawn(insert_all)
+    });
+    let closer = {
+        let map = map.clone();
+        world.place().spawn(move || map.close().len())
+    };
+    let inserted: Vec<_> = inserts
+        .into_iter()
+        .flat_map(|insert| insert.join().unwrap())
+        .collect();
+    let drained = closer.join().unwrap();
+    assert!(map.is_empty(), "a key is left in a closed map");
+    for keyed in &inserted {
+        let handle = keyed.handle();
+        assert!(!handle.is_pending(), "{keyed:?} has outlived the close");
+    }
+    // Or the runtime's end has ended some before the close.
+    assert!(drained == inserted.len() || world.ends_early);
     drop(inserted);
     world.calls_are_over();
     assert_eq!(world.timer.metrics().pending, 0);
@@ -225,11 +260,19 @@ impl Shared {
         });
         if closes {
             self.books.note_close(span);
+            self.assert_empty_if_closed();
         }
         self.books.note(None, Act::Take, true, span);
         for (key, _) in taken {
             self.books.note(Some(key), Act::Drained, true, span);
         }
+    }
+
+    /// After each insert and each close. An insert beside a close comes wholly before it or is an
+    /// error. So once both have returned, the map holds no key, whichever was the last to return.
+    fn assert_empty_if_closed(&self) {
+        let is_left = self.books.is_closed() && !self.map.is_empty();
+        assert!(!is_left, "a key is left in a closed map");
     }
 
     fn insert(&self, own: &mut Own) {
@@ -243,6 +286,7 @@ impl Shared {
             Ok(keyed) => {
                 let life = 1 + self.lives.fetch_add(1, Ordering::Relaxed);
                 self.books.assert_open(life, &span);
+                self.assert_empty_if_closed();
                 let begin = Act::Begin(after(timeout));
                 self.books.note_of(key, life, begin, !if_absent, span);
                 own.push((keyed, life));
