@@ -23,6 +23,9 @@
 //!   deadline that was the key's when it looked it up.
 //! - *Drain against expiry, cancel, reset, restart.* Each settles or moves the word, one after the
 //!   other. A drain returns the deadlines that it settled itself.
+//! - *An insert beside a close.* The insert asks under the lock of its part whether the map is
+//!   closed, and a close writes that with all parts locked. So the close takes the key out, or the
+//!   insert is an error.
 //! - *A walk from part to part, against inserts and drops.* A key never changes its part, so it is
 //!   seen once.
 

@@ -50,7 +50,7 @@ impl<K> Inner<K> {
         K: Eq,
     {
         let mut part = self.table.lock_part(self.table.part_of(hash));
-        // Under the lock, or a close could come in between, and the key would stay behind.
+        // Under the lock, or the key could stay behind in a map that is closed meanwhile.
         if self.table.is_closed() {
             return self.reject(InsertError::Closed(entry.key));
         }
@@ -101,8 +101,10 @@ impl<K> Inner<K> {
     }
 }
 
-/// Small, because a look-up reads it from memory. It reads the word next, which has the hash and
-/// the shard.
+/// Small, because a look-up reads it from memory, and a table has two to three places for each key.
+/// The look-up reads the word next, which has the hash and the shard. With a `ResetHandle` and the
+/// hash here, the words need no tag and a reset takes 3 % fewer instructions, but a key of 8 bytes
+/// takes 233 bytes in place of 186 in all.
 pub(super) struct Entry<K> {
     pub(super) key: K,
     pub(super) word: Arc<Word>,
