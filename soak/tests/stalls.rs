@@ -252,6 +252,12 @@ fn in_its_grace_a_deadline_is_moved_as_a_call_says() {
         is_extended && left.is_some()
     });
     in_each_grace(|handle, _| handle.extend(Duration::ZERO) && handle.reset());
+    // One that ends before the grace does leaves the deadline its grace, as long as the stall.
+    in_each_grace(|handle, _| {
+        let before = handle.deadline();
+        let is_extended = handle.extend(105 * MS);
+        is_extended && handle.deadline() >= before.map(|due| due + 380 * MS)
+    });
     // A shorter one ends the grace when it has passed.
     in_a_grace(true, |handle, _| {
         let is_set = handle.set_timeout(60 * MS);

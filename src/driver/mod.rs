@@ -12,7 +12,7 @@
 //!       Shard::fire_batch          shard            each shard, until none has more than a batch:
 //!                                                   locks it
 //!         Wheel::find_due          wheel            finds what is due, cascades
-//!         Word::expire_if          shard            judges a deadline (W1)
+//!         LockedWord::judge        shard            judges a deadline (W1)
 //!         ShardTick::set           shard
 //!       Reporter::wake_all         report           wakes the tasks, under no lock
 //!     Stalls::turn_ends            clock          what is due next waits from then on

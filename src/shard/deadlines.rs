@@ -82,18 +82,7 @@ impl Shard {
     /// Expires a deadline if it has passed at `now` and no stall spares it. The answer is the same
     /// whether the driver or a handle comes first.
     pub(super) fn judge(&self, word: LockedWord<'_>, now: Moment) -> Expiry {
-        let present = self.clock.tick().current(now);
-        let mut grace_end = None;
-        let expiry = word.expire_if(|due| {
-            grace_end = (due <= present)
-                .then(|| self.clock.grace_end(due, word.timeout(), now))
-                .flatten();
-            due <= present && grace_end.is_none()
-        });
-        match (expiry, grace_end) {
-            (Expiry::Later(_), Some(end)) => Expiry::Spared(end),
-            _ => expiry,
-        }
+        word.judge(|due| self.clock.verdict(due, word.timeout(), now))
     }
 }
 
@@ -189,39 +178,39 @@ impl DeadlineRef<'_> {
         let mut locked = shard.lock();
         // Read under the lock, or a call that waited for it would count from long ago.
         let now = self.now();
-        let before = locked.judge(word, now);
-        if let Expiry::Expired(_) | Expiry::Settled = before {
+        let expiry = locked.judge(word, now);
+        if let Expiry::Expired(_) | Expiry::Settled = expiry {
             if let Change::SetTimeout(timeout) = change {
                 locked.word(word).set_timeout(timeout, Tick::NEVER);
             }
             locked.unlock_and_wake();
             return false;
         }
-        let is_spared = matches!(before, Expiry::Spared(_));
+        let is_spared = matches!(expiry, Expiry::Spared(_));
         if is_spared && locked.is_overdue(word) {
             locked.state.counts.spared += 1;
         }
         let held = locked.word(word);
-        let grace_end = |due| shard.clock.grace_end(due, word.timeout(), now);
         match change {
             Change::ResetFrom(since) => {
                 let due = shard.due_after(since.min(now), word.timeout());
-                held.set_due(|before| {
-                    if due <= before {
-                        return before;
-                    }
-                    due.max(grace_end(before).unwrap_or(before))
-                });
+                held.set_due(|before| self.reset_due(before, due, now));
             }
-            Change::MoveTo(due) if due <= now => drop(held.settle(EXPIRED)),
-            Change::MoveTo(due) => held.set_due(|_| shard.clock.tick().due(due)),
-            Change::Extend(by) => held.set_due(|due| {
-                let from = match is_spared {
-                    true => now,
-                    false => shard.clock.tick().start_of(due),
-                };
+            Change::MoveTo(due) if due <= now => {
+                held.settle(EXPIRED);
+            }
+            Change::MoveTo(due) => {
+                let due = shard.clock.tick().due(due);
+                held.set_due(|_| due);
+            }
+            Change::Extend(by) if is_spared => {
+                let due = shard.due_after(now, by);
+                held.set_due(|before| due.max(self.end_with_grace(before, now)));
+            }
+            Change::Extend(by) => held.set_due(|before| {
+                let due = shard.due_after(shard.clock.tick().start_of(before), by);
                 // A grace also covers a due shortly after the stall.
-                shard.due_after(from, by).max(grace_end(due).unwrap_or(due))
+                due.max(self.end_with_grace(before, now))
             }),
             Change::SetTimeout(timeout) => {
                 held.set_timeout(timeout, shard.due_after(now, timeout));
@@ -232,7 +221,7 @@ impl DeadlineRef<'_> {
             Expiry::Later(tick) | Expiry::Spared(tick) => {
                 let _ = locked.relink_word(word, tick);
                 // Without the lock, the due has only become later since it was last seen.
-                let is_earlier = matches!(before, Expiry::Later(before) if tick < before);
+                let is_earlier = matches!(expiry, Expiry::Later(before) if tick < before);
                 if is_earlier && locked.word(word).wakes_if_earlier() {
                     locked.take_waker(word);
                 }
@@ -241,6 +230,22 @@ impl DeadlineRef<'_> {
         }
         locked.unlock_and_wake();
         true
+    }
+
+    /// The due after a reset to `due`, which never ends a deadline earlier than without the reset.
+    fn reset_due(self, before: Tick, due: Tick, now: Moment) -> Tick {
+        if due <= before {
+            before
+        } else {
+            due.max(self.end_with_grace(before, now))
+        }
+    }
+
+    /// When a pending deadline with this due expires: at the end of its grace, if it has one.
+    fn end_with_grace(self, due: Tick, now: Moment) -> Tick {
+        let clock = &self.shard.clock;
+        let grace_end = clock.grace_end(due, self.word.timeout(), now);
+        grace_end.unwrap_or(due)
     }
 
     /// Ends a pending deadline, and returns its due. `None` if it had ended before.

@@ -43,6 +43,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use super::lock::LockHeld;
+use crate::clock::stalls::Verdict;
 use crate::clock::tick::{Moment, TICK_BITS, Tick, TickLength, from_nanos, to_nanos};
 use crate::error::Cancelled;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
@@ -168,11 +169,7 @@ impl Word {
             let present = if new == bits {
                 self.load() // W6.
             } else {
-                // AcqRel: earlier writes of this thread go with the word. Acquire on failure: as in
-                // `load`.
-                let (success, failure) = (Ordering::AcqRel, Ordering::Acquire);
-                let exchanged = self.state.compare_exchange(bits, new, success, failure);
-                exchanged.unwrap_or_else(|changed| changed)
+                self.exchange(bits, new).unwrap_or_else(|changed| changed)
             };
             if present == bits {
                 return true;
@@ -180,6 +177,14 @@ impl Word {
             bits = present; // W1 and W2: it is judged again.
         }
         false
+    }
+
+    /// Replaces the word, if it still is `bits`. An error is what it has become.
+    #[inline]
+    fn exchange(&self, bits: u64, new: u64) -> Result<u64, u64> {
+        // AcqRel: earlier writes of this thread go with the word. Acquire on failure: as in `load`.
+        self.state
+            .compare_exchange(bits, new, Ordering::AcqRel, Ordering::Acquire)
     }
 
     /// From now on a move to an earlier due wakes the task. Called before the task registers.
@@ -204,7 +209,7 @@ impl Word {
 
     #[inline]
     fn load(&self) -> u64 {
-        // Acquire: pairs with the Release in `store`, `update` and `defer`.
+        // Acquire: pairs with the Release in `store`, `fetch_update` and `exchange`.
         self.state.load(Ordering::Acquire)
     }
 }
@@ -221,24 +226,45 @@ impl Deref for LockedWord<'_> {
 }
 
 impl LockedWord<'_> {
-    /// Expires the deadline if `has_passed` holds for its due.
-    pub(crate) fn expire_if(&self, mut has_passed: impl FnMut(Tick) -> bool) -> Expiry {
-        let expired = |due| has_passed(due).then_some(State::Settled(EXPIRED));
-        match self.update(expired) {
-            Ok(due) => Expiry::Expired(due),
-            Err(State::Pending(due)) => Expiry::Later(due),
-            Err(State::Settled(_)) => Expiry::Settled,
+    /// Asks for the verdict on the due, and expires the deadline if that has passed.
+    #[inline]
+    pub(crate) fn judge(&self, verdict: impl Fn(Tick) -> Verdict) -> Expiry {
+        let mut bits = self.load();
+        loop {
+            let State::Pending(due) = State::from_bits(bits) else {
+                return Expiry::Settled;
+            };
+            match verdict(due) {
+                Verdict::Later => return Expiry::Later(due),
+                Verdict::Spared(end) => return Expiry::Spared(end),
+                Verdict::Passed => {}
+            }
+            match self.exchange(bits, State::Settled(EXPIRED).replacing(bits)) {
+                Ok(_) => return Expiry::Expired(due),
+                Err(seen) => bits = seen, // W1: a reset was first. The new due is judged.
+            }
         }
+    }
+
+    /// Expires the deadline if `has_passed` holds for its due.
+    pub(crate) fn expire_if(&self, has_passed: impl Fn(Tick) -> bool) -> Expiry {
+        self.judge(|due| {
+            if has_passed(due) {
+                Verdict::Passed
+            } else {
+                Verdict::Later
+            }
+        })
     }
 
     /// Ends the deadline, and returns its due. `None` if it had ended already.
     pub(crate) fn settle(&self, outcome: Outcome) -> Option<Tick> {
-        self.update(|_| Some(State::Settled(outcome))).ok()
+        self.update(|_| State::Settled(outcome))
     }
 
     /// Makes a pending deadline due at the result of `next`, earlier or later.
     pub(crate) fn set_due(&self, next: impl Fn(Tick) -> Tick) {
-        let _ = self.update(|due| Some(State::Pending(next(due))));
+        self.update(|due| State::Pending(next(due)));
     }
 
     /// Changes the timeout. A pending deadline that is due after `latest` becomes due then.
@@ -277,25 +303,23 @@ impl LockedWord<'_> {
     /// Only where no other thread changes the word, or where its change may be lost.
     fn store(&self, state: State) {
         let bits = state.replacing(self.load());
-        // Release: pairs with the Acquire in `load` and `update`.
+        // Release: pairs with the Acquire in `load`, `fetch_update` and `exchange`.
         self.state.store(bits, Ordering::Release);
     }
 
-    /// Replaces a pending state by the result of `next` for its due, and returns that due. An error
-    /// is the present state: `next` returned `None`, or it is settled.
-    fn update(&self, mut next: impl FnMut(Tick) -> Option<State>) -> Result<Tick, State> {
+    /// Replaces a pending state by the result of `next` for its due, and returns that due. `None`
+    /// if it is settled.
+    fn update(&self, next: impl Fn(Tick) -> State) -> Option<Tick> {
         let next = |bits| {
             let due = State::from_bits(bits).due()?;
-            Some(next(due)?.replacing(bits))
+            Some(next(due).replacing(bits))
         };
-        self.fetch_update(next)
-            .map(due_of)
-            .map_err(State::from_bits)
+        self.fetch_update(next).ok().map(due_of)
     }
 
     fn fetch_update(&self, next: impl FnMut(u64) -> Option<u64>) -> Result<u64, u64> {
-        // W1: after a reset the exchange fails, and `next` judges the new due. Orderings as in
-        // `defer`.
+        // W1: after a reset the exchange fails, and `next` sees the new due. Orderings as in
+        // `exchange`.
         self.state
             .fetch_update(Ordering::AcqRel, Ordering::Acquire, next)
     }
