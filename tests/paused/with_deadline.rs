@@ -14,6 +14,7 @@ use std::task::{Context, Poll, Waker};
 use std::thread;
 
 use futures::FutureExt;
+use futures::future::lazy;
 use tickwheel::error::Elapsed;
 use tickwheel::{
     Duration, Instant, Timeout, Timer, WithDeadline, current_deadline, sleep, time_left, timeout,
@@ -43,13 +44,16 @@ async fn a_deadline_made_elsewhere_is_bounded_by_the_one_around_it() {
         let both = with_deadline(in_seconds(1), later);
         assert_eq!(both.await, Ok(Ok(Some(SECOND))));
         // Made where the other one is open, and moved out of it.
-        let made = with_deadline(in_seconds(1), async {
-            if is_on_timer {
-                timer.with_deadline(in_seconds(2), pending::<()>())
-            } else {
-                with_deadline(in_seconds(2), pending::<()>())
-            }
-        });
+        let made = with_deadline(
+            in_seconds(1),
+            lazy(|_| {
+                if is_on_timer {
+                    timer.with_deadline(in_seconds(2), pending::<()>())
+                } else {
+                    with_deadline(in_seconds(2), pending::<()>())
+                }
+            }),
+        );
         let (made, start) = (made.await.unwrap(), Instant::now());
         assert!(made.await.is_err());
         assert_eq!(start.elapsed(), SECOND, "on a timer: {is_on_timer}");
