@@ -164,19 +164,32 @@ impl Word {
     #[inline]
     fn defer(&self, later: impl Fn(Tick) -> Option<Tick>) -> bool {
         let mut bits = self.load();
-        while let Some(due) = State::from_bits(bits).due().and_then(&later) {
-            let new = State::Pending(due).replacing(bits);
-            let present = if new == bits {
-                self.load() // W6.
-            } else {
-                self.exchange(bits, new).unwrap_or_else(|changed| changed)
+        loop {
+            let State::Pending(before) = State::from_bits(bits) else {
+                return false;
             };
-            if present == bits {
-                return true;
+            let Some(due) = later(before) else {
+                return false;
+            };
+            let new = State::Pending(due).replacing(bits);
+            let replaced = if new == bits {
+                self.confirm(bits)
+            } else {
+                self.exchange(bits, new)
+            };
+            match replaced {
+                Ok(_) => return true,
+                Err(seen) => bits = seen, // W1 and W2: it is judged again.
             }
-            bits = present; // W1 and W2: it is judged again.
         }
-        false
+    }
+
+    /// Loads the word again, in place of an exchange that would change nothing (W6). An error is
+    /// what it has become.
+    #[inline]
+    fn confirm(&self, bits: u64) -> Result<u64, u64> {
+        let seen = self.load();
+        if seen == bits { Ok(bits) } else { Err(seen) }
     }
 
     /// Replaces the word, if it still is `bits`. An error is what it has become.
