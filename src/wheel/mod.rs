@@ -246,7 +246,8 @@ impl<T> Wheel<T> {
     /// assert_eq!(wheel.pop_due(20), Some((late, 20, "late")));
     /// ```
     pub fn pop_due(&mut self, now: u64) -> Option<(Key, u64, T)> {
-        let Found::Due(index) = self.find_due(now, &mut { usize::MAX }) else {
+        let mut budget = usize::MAX;
+        let Found::Due(index) = self.find_due(now, &mut budget) else {
             return None;
         };
         let Node { due, sequence, .. } = self.nodes[index];
@@ -307,7 +308,7 @@ impl<T> Wheel<T> {
     /// assert_eq!(wheel.first(), Some(early));
     /// ```
     pub fn first(&self) -> Option<Key> {
-        let (_, index) = self.earliest(usize::MAX)?;
+        let index = self.earliest(usize::MAX)?.index;
         Some(Key::new(index, self.nodes[index].sequence))
     }
 

@@ -43,6 +43,30 @@ pub(super) struct Early {
     left: usize,
 }
 
+/// The first occupied slot of a level.
+#[derive(Clone, Copy)]
+struct OccupiedSlot {
+    level: usize,
+    /// Counted from tick 0.
+    number: u64,
+    /// Its first tick.
+    start: u64,
+}
+
+impl OccupiedSlot {
+    #[inline]
+    fn position(self) -> Position {
+        Position::new(self.level, self.number)
+    }
+}
+
+/// The timer that fires first, or one that stands for its slot.
+#[derive(Clone, Copy)]
+pub(super) struct Earliest {
+    pub(super) due: u64,
+    pub(super) index: u32,
+}
+
 /// The result of a search for a due timer, or of one step of it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Found<D = u32> {
@@ -72,19 +96,15 @@ impl<T> Wheel<T> {
         if let Some(overdue) = self.overdue.values().next() {
             return Found::Due(overdue.head);
         }
-        // Of two slots that start at one tick the coarser one comes first, because its timers may
-        // be due by then, and were armed before those of the same due in the other.
-        let next = self
-            .occupied_slots()
-            .reduce(|one, other| if other.2 <= one.2 { other } else { one });
-        let Some((level, number, start)) = next.filter(|&(.., start)| start <= self.now) else {
+        let next = self.next_slot().filter(|slot| slot.start <= self.now);
+        let Some(slot) = next else {
             return self.finish(budget);
         };
-        self.elapsed = start;
-        if level == 0 {
-            return Found::Due(self.list(Position::new(level, number)).head);
+        self.elapsed = slot.start;
+        if slot.level == 0 {
+            return Found::Due(self.list(slot.position()).head);
         }
-        *budget -= self.cascade(level, number, *budget);
+        *budget -= self.cascade(slot.level, slot.number, *budget);
         Found::Unfinished
     }
 
@@ -186,10 +206,23 @@ impl<T> Wheel<T> {
         self.elapsed >> shift(level)
     }
 
-    /// Each level's first occupied slot, the finest level first: the level, the number of the slot,
-    /// and its first tick.
+    /// The occupied slot that starts first. Of two that start at one tick, the coarser one comes
+    /// first, because its timers may be due by then, and were armed before those of the same due in
+    /// the other.
     #[inline]
-    fn occupied_slots(&self) -> impl Iterator<Item = (usize, u64, u64)> + '_ {
+    fn next_slot(&self) -> Option<OccupiedSlot> {
+        let mut next: Option<OccupiedSlot> = None;
+        for slot in self.occupied_slots() {
+            if next.is_none_or(|next| slot.start <= next.start) {
+                next = Some(slot);
+            }
+        }
+        next
+    }
+
+    /// Each level's first occupied slot, the finest level first.
+    #[inline]
+    fn occupied_slots(&self) -> impl Iterator<Item = OccupiedSlot> + '_ {
         let levels = self.rotations.chunks_exact(2).enumerate();
         levels.filter_map(|(level, rotations)| {
             let [low, high] = [0, 1].map(|half| u128::from(rotations[half].occupied));
@@ -197,32 +230,40 @@ impl<T> Wheel<T> {
             let present = self.absolute_slot(level);
             let ahead = occupied.rotate_right(present as u32).trailing_zeros();
             let number = present + u64::from(ahead);
-            Some((level, number, number << shift(level)))
+            Some(OccupiedSlot {
+                level,
+                number,
+                start: number << shift(level),
+            })
         })
     }
 
-    /// The timer that fires first, and its due. A coarse slot that holds more than `most` timers is
-    /// not searched: any of its timers stands for it, as if due at its start.
-    pub(super) fn earliest(&self, most: usize) -> Option<(u64, u32)> {
+    /// The timer that fires first. A coarse slot that holds more than `most` timers is not searched:
+    /// any of its timers stands for it, as if due at its start.
+    pub(super) fn earliest(&self, most: usize) -> Option<Earliest> {
         if let Some((&due, list)) = self.overdue.first_key_value() {
-            return Some((due, list.head));
+            let index = list.head;
+            return Some(Earliest { due, index });
         }
-        let mut earliest = None;
-        for (level, number, start) in self.occupied_slots() {
-            if earliest.is_some_and(|(due, _)| due < start) {
+        let mut earliest: Option<Earliest> = None;
+        for slot in self.occupied_slots() {
+            if earliest.is_some_and(|earliest| earliest.due < slot.start) {
                 continue;
             }
-            let list = self.list(Position::new(level, number));
-            let first = if level == 0 || list.len() > most {
-                (start, list.head)
+            let list = self.list(slot.position());
+            let first = if slot.level == 0 || list.len() > most {
+                Earliest {
+                    due: slot.start,
+                    index: list.head,
+                }
             } else {
-                let dues = list
-                    .iter(&self.nodes)
-                    .map(|(index, node)| (node.due, index));
-                dues.min_by_key(|&(due, _)| due)?
+                let timers = list.iter(&self.nodes);
+                let (index, node) = timers.min_by_key(|(_, node)| node.due)?;
+                let due = node.due;
+                Earliest { due, index }
             };
             // Of two with the same due, the one in the coarser level was linked first.
-            if earliest.is_none_or(|(due, _)| first.0 <= due) {
+            if earliest.is_none_or(|earliest| first.due <= earliest.due) {
                 earliest = Some(first);
             }
         }
@@ -232,7 +273,7 @@ impl<T> Wheel<T> {
     /// The tick of the next turn that finds a timer due, or the start of its slot.
     pub(crate) fn next_due(&self) -> Option<u64> {
         // The search is bounded, because a needless turn costs little.
-        self.earliest(16).map(|(due, _)| due)
+        self.earliest(16).map(|earliest| earliest.due)
     }
 
     /// The tick from which there is something to cascade ahead of time, or `due` if that is
@@ -242,11 +283,11 @@ impl<T> Wheel<T> {
             return due;
         }
         let mut earliest = due;
-        for (level, number, _) in self.occupied_slots().filter(|&(level, ..)| level > 0) {
+        for slot in self.occupied_slots().filter(|slot| slot.level > 0) {
             // Only the first slot and the one after it can be emptied before the first one's timers
             // are due.
-            for number in [number, number + 1] {
-                if let Some(from) = self.early_from(level, number) {
+            for number in [slot.number, slot.number + 1] {
+                if let Some(from) = self.early_from(slot.level, number) {
                     earliest = earliest.min(from.max(self.now.saturating_add(1)));
                 }
             }
