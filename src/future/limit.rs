@@ -21,7 +21,14 @@ use crate::clock::Clock;
 use crate::runtime::{TaskId, try_id};
 
 /// The limit of the timeouts that a task makes on this thread.
-type Limit = (Instant, Option<TaskId>);
+#[derive(Clone, Copy)]
+struct Limit {
+    /// By the clock that `Instant::now()` reads where it was opened. No later than the limit around
+    /// it.
+    deadline: Instant,
+    /// The task that has opened it; `None` for code that no task polls. It bounds no other task.
+    task: Option<TaskId>,
+}
 
 thread_local! {
     /// Without a destructor and without lazy initialisation, so that a look is one read of a word.
@@ -31,15 +38,19 @@ thread_local! {
 /// The innermost open deadline; `None` where this task has none open.
 #[inline]
 pub(super) fn current() -> Option<Instant> {
-    let (deadline, task) = LIMIT.get()?;
-    (task == try_id()).then_some(deadline)
+    let limit = LIMIT.get()?;
+    (limit.task == try_id()).then_some(limit.deadline)
 }
 
 /// Opens `deadline`, or the one around it if that comes first, until the guard is dropped.
 // A guard and no closure, because a closure that makes a large future would move it once more.
 #[must_use = "the deadline is closed when the guard is dropped"]
 pub(crate) fn open(deadline: Instant) -> Open {
-    Open(LIMIT.replace(Some((capped(deadline), try_id()))))
+    let limit = Limit {
+        deadline: capped(deadline),
+        task: try_id(),
+    };
+    Open(LIMIT.replace(Some(limit)))
 }
 
 /// An open deadline. It holds the limit around it.
