@@ -111,9 +111,10 @@ fn records_of(mut command: Command, settings: &Settings) -> Result<Vec<Record>, 
     let record = |line: &str| {
         let record: Record = serde_json::from_str(line).map_err(|e| format!("{line}: {e}"))?;
         let is_late = record.row.starts_with("lateness-");
-        match is_late || rows.iter().any(|row| row.id == record.row) {
-            true => Ok(record),
-            false => Err(format!("{} is not in rows.txt", record.row)),
+        if is_late || rows.iter().any(|row| row.id == record.row) {
+            Ok(record)
+        } else {
+            Err(format!("{} is not in rows.txt", record.row))
         }
     };
     let told = String::from_utf8_lossy(&output.stdout);

@@ -86,12 +86,13 @@ fn main() -> ExitCode {
 
 /// Whether all is as it was asked for.
 fn run(options: &Options, settings: &Settings) -> Result<bool, Box<dyn Error>> {
-    let run = match options.kept {
-        true => Run::load(Run::kept_in())?,
-        false => Run {
+    let run = if options.kept {
+        Run::load(Run::kept_in())?
+    } else {
+        Run {
             facts: Facts::gather(),
             results: measure(options, settings),
-        },
+        }
     };
     let is_whole = !options.quick && options.only.is_empty();
     let mut is_well = run.results.failures.is_empty();
@@ -104,9 +105,10 @@ fn run(options: &Options, settings: &Settings) -> Result<bool, Box<dyn Error>> {
         is_well &= missed == 0;
     }
     // Only a whole run replaces what the repository keeps.
-    let folder = match keeps {
-        true => Run::kept_in().to_owned(),
-        false => target_folder().unwrap_or_default().join("tickwheel-bench"),
+    let folder = if keeps {
+        Run::kept_in().to_owned()
+    } else {
+        target_folder().unwrap_or_default().join("tickwheel-bench")
     };
     run.save(&folder)?;
     fs::create_dir_all(folder.join("charts"))?;

@@ -62,9 +62,10 @@ pub fn table(head: &str, lines: Vec<Line>) -> String {
     for line in lines {
         let cell = |(column, text): (usize, String)| {
             let is_number = text == "equal" || text.starts_with(|c: char| c.is_ascii_digit());
-            match column > 0 && is_number {
-                true => Cell::new(text).set_alignment(CellAlignment::Right),
-                false => Cell::new(text),
+            if column > 0 && is_number {
+                Cell::new(text).set_alignment(CellAlignment::Right)
+            } else {
+                Cell::new(text)
             }
         };
         table.add_row(line.into_iter().enumerate().map(cell));

@@ -19,9 +19,10 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         Err(_) => humantime::parse_duration(text)
             .map_err(|error| format!("{error}; give a time such as 1500ms or 30s"))?,
     };
-    match duration > LONGEST_DURATION {
-        true => Err("it is longer than a thousand years; give a time such as 30s".to_owned()),
-        false => Ok(duration),
+    if duration > LONGEST_DURATION {
+        Err("it is longer than a thousand years; give a time such as 30s".to_owned())
+    } else {
+        Ok(duration)
     }
 }
 

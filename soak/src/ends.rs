@@ -44,9 +44,10 @@ pub fn run(setting: Setting) -> bool {
     let program = Program::new(setting, &[flavour], Duration::ZERO, |_| Vec::new());
     let handle = &program.runtimes[0].handle;
     let is_used = random.bool();
-    let tasks = match is_used {
-        true => *random.choice(&[1, 10, 100, 1_000]).unwrap(),
-        false => 0,
+    let tasks = if is_used {
+        *random.choice(&[1, 10, 100, 1_000]).unwrap()
+    } else {
+        0
     };
     let micros = *random.choice(&[0, 20, 200]).unwrap();
     for _ in 0..tasks {
@@ -71,15 +72,14 @@ pub fn run(setting: Setting) -> bool {
     // tokio hands that over no more.
     begun.iter().take(waits.into()).for_each(drop);
     let is_during = random.bool();
-    let later = match is_during {
-        true => {
-            handle.spawn(async move {
-                let _sender = sender;
-                pending::<()>().await;
-            });
-            None
-        }
-        false => Some(sender),
+    let later = if is_during {
+        handle.spawn(async move {
+            let _sender = sender;
+            pending::<()>().await;
+        });
+        None
+    } else {
+        Some(sender)
     };
     thread::sleep(Duration::from_micros(random.u64(..4_000)));
     program.runtimes[0].end(random::end(&mut random));
@@ -117,9 +117,10 @@ async fn wait(program: Arc<Program>, is_used: bool, begin: Begin, mut random: fa
         thread::sleep(delay);
     }
     let hosted = &program.runtimes[0];
-    let timer = match is_used && random.bool() {
-        true => hosted.own_timer(),
-        false => Timer::builder().build_on(&hosted.handle).unwrap(),
+    let timer = if is_used && random.bool() {
+        hosted.own_timer()
+    } else {
+        Timer::builder().build_on(&hosted.handle).unwrap()
     };
     let elapsed = |()| Outcome::Elapsed;
     let (what, waiting) = match random.u8(..5) {

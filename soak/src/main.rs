@@ -86,9 +86,10 @@ fn main() -> ExitCode {
     let (findings, totals) = (Arc::new(Findings::default()), Arc::new(Totals::default()));
     let start = Instant::now();
     let (mut told, mut baseline) = (start, None);
-    let order = match options.only.is_empty() {
-        true => ROUND.map(str::to_owned).into(),
-        false => options.only,
+    let order = if options.only.is_empty() {
+        ROUND.map(str::to_owned).into()
+    } else {
+        options.only
     };
     for (seed, wanted) in (seed..).zip(order.iter().cycle()) {
         let wanted = PROGRAMS.into_iter().find(|(name, _)| name == wanted);

@@ -63,10 +63,12 @@ impl Life {
         let task = runtime.spawn(pending::<()>());
         let is_refused = task.is_finished();
         task.abort();
-        match is_refused {
-            false => Life::Alive,
-            true if for_task => Life::Ends,
-            true => Life::Ended,
+        if !is_refused {
+            Life::Alive
+        } else if for_task {
+            Life::Ends
+        } else {
+            Life::Ended
         }
     }
 }

@@ -400,9 +400,12 @@ mod tests {
                 let driver = driver();
                 let other = driver.clone();
                 begin(&driver, move |_| {
-                    let meanwhile = move || match fires_meanwhile {
-                        true => other.handle_alarm(),
-                        false => assert!(set_earlier(&other, Tick::FIRST).is_none()),
+                    let meanwhile = move || {
+                        if fires_meanwhile {
+                            other.handle_alarm();
+                        } else {
+                            assert!(set_earlier(&other, Tick::FIRST).is_none());
+                        }
                     };
                     if is_here {
                         meanwhile();

@@ -99,17 +99,19 @@ impl Shard {
     /// crowded. Virtual time stops at no such tick, where tokio's would not.
     #[inline]
     fn lower_for(&self, state: &MutexGuard<'_, ShardState>, tick: Tick) -> ExpiryChange {
-        let turn = match self.clock.is_pausable() {
-            true => tick,
-            false => Tick::new(state.wheel.turn_for(tick.get())),
+        let turn = if self.clock.is_pausable() {
+            tick
+        } else {
+            Tick::new(state.wheel.turn_for(tick.get()))
         };
         self.next_expiry.lower_to(turn, LockHeld::by(state))
     }
 
     pub(super) fn earliest_in(&self, wheel: &Wheel<Entry>) -> Tick {
-        let earliest = match self.clock.is_pausable() {
-            true => wheel.next_due(),
-            false => wheel.next_turn(),
+        let earliest = if self.clock.is_pausable() {
+            wheel.next_due()
+        } else {
+            wheel.next_turn()
         };
         earliest.map_or(Tick::NEVER, Tick::new)
     }

@@ -330,9 +330,10 @@ impl<S: AnySleep> Future for Task<S> {
             task.log.lock().unwrap().add(Event::Over);
             (task.is_over, task.waker) = (true, None);
         }
-        match task.is_last {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
+        if task.is_last {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
         }
     }
 }
@@ -376,9 +377,10 @@ impl<S: AnySleep> Task<S> {
                 return Poll::Pending;
             }
             Idiom::AsksOnly if before.is_some() => {
-                return match sleep.is_elapsed() {
-                    true => Poll::Ready(()),
-                    false => Poll::Pending,
+                return if sleep.is_elapsed() {
+                    Poll::Ready(())
+                } else {
+                    Poll::Pending
                 };
             }
             Idiom::ResetsElsewhere if before.is_some() && was_reset => return Poll::Pending,

@@ -38,9 +38,10 @@ fn told(start: Instant, at: Instant) -> i128 {
 
 fn from_now(micros: i64) -> Instant {
     let distance = Duration::from_micros(micros.unsigned_abs());
-    match micros < 0 {
-        true => Instant::now() - distance,
-        false => Instant::now() + distance,
+    if micros < 0 {
+        Instant::now() - distance
+    } else {
+        Instant::now() + distance
     }
 }
 

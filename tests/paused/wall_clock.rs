@@ -116,9 +116,10 @@ async fn a_sleep_is_never_early_and_late_by_a_minute_at_most() {
         let shown = tokio::spawn(async move {
             let mut since = None;
             while watched.start.elapsed() < end {
-                match watched.time() >= due {
-                    true => since = since.or(Some(Instant::now())),
-                    false => since = None,
+                if watched.time() >= due {
+                    since = since.or(Some(Instant::now()));
+                } else {
+                    since = None;
                 }
                 if since.is_some_and(|since| since.elapsed() > 2 * MINUTE) {
                     break;

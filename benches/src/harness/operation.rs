@@ -101,9 +101,10 @@ impl<const READY: bool> Future for Inner<READY> {
     type Output = ();
 
     fn poll(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<()> {
-        match black_box(READY) {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
+        if black_box(READY) {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
         }
     }
 }
@@ -123,9 +124,10 @@ mod tests {
             let timer = Timer::builder().build().unwrap();
             for (ready, armed) in [(true, 0), (false, 5_000)] {
                 let of = timer.clone();
-                let mut hand = match ready {
-                    true => polled_once(ready, move |after| of.timeout(after, Inner::<true>)),
-                    false => polled_once(ready, move |after| of.timeout(after, Inner::<false>)),
+                let mut hand = if ready {
+                    polled_once(ready, move |after| of.timeout(after, Inner::<true>))
+                } else {
+                    polled_once(ready, move |after| of.timeout(after, Inner::<false>))
                 };
                 unconstrained(batch(&mut *hand, 5_000)).await;
                 let metrics = timer.metrics();

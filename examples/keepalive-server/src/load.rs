@@ -242,10 +242,12 @@ impl Client {
 
     fn closed_by_server(&self, plan: &Plan, is_silent: bool) -> String {
         let longest_gap = self.gaps.longest_until(Instant::now());
-        let outcome = match longest_gap <= plan.longest_gap() {
-            true => Outcome::ClosedInTime,
-            false if is_silent => Outcome::ClosedWhenSilent,
-            false => Outcome::Excused,
+        let outcome = if longest_gap <= plan.longest_gap() {
+            Outcome::ClosedInTime
+        } else if is_silent {
+            Outcome::ClosedWhenSilent
+        } else {
+            Outcome::Excused
         };
         format!("{outcome:?} {longest_gap:.0?}")
     }

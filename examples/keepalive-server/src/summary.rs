@@ -139,9 +139,12 @@ fn late(all: &[Duration]) -> [String; 3] {
     let mut micros = Histogram::<u64>::new(3).expect("three digits are allowed");
     all.iter()
         .for_each(|late| micros += late.as_micros() as u64);
-    [0.5, 0.99, 1.0].map(|share| match all.is_empty() {
-        true => "-".to_string(),
-        false => format!("{:.1} ms", micros.value_at_quantile(share) as f64 / 1e3),
+    [0.5, 0.99, 1.0].map(|share| {
+        if all.is_empty() {
+            "-".to_string()
+        } else {
+            format!("{:.1} ms", micros.value_at_quantile(share) as f64 / 1e3)
+        }
     })
 }
 

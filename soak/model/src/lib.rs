@@ -687,9 +687,12 @@ impl<'a, T: Time> Life<'a, T> {
     /// The record, from the beginning of the life.
     fn told(&self) -> String {
         let start = self.begin.call.before;
-        let at = |instant: T| match instant < start {
-            false => (instant - start).as_micros() as i64,
-            true => -((start - instant).as_micros() as i64),
+        let at = |instant: T| {
+            if instant >= start {
+                (instant - start).as_micros() as i64
+            } else {
+                -((start - instant).as_micros() as i64)
+            }
         };
         let skipped = self.possible.len().saturating_sub(12);
         let told = self.possible.iter().skip(skipped).map(|event| {

@@ -87,9 +87,12 @@ async fn hold(shared: Arc<Shared>, mut random: fastrand::Rng) {
         let due = Due::After(timeout);
         let if_absent = random.bool();
         let mut record = program.record();
-        let (inserted, call) = timed(|| match if_absent {
-            true => shared.map.insert_if_absent(key, timeout),
-            false => shared.map.insert(key, timeout).map_err(Into::into),
+        let (inserted, call) = timed(|| {
+            if if_absent {
+                shared.map.insert_if_absent(key, timeout)
+            } else {
+                shared.map.insert(key, timeout).map_err(Into::into)
+            }
         });
         shared.push(Act::Reset);
         let deadline = match inserted {
@@ -247,9 +250,10 @@ impl Shared {
         match random.u8(..32) {
             0 | 1 if may_extend => Act::Extend(length),
             0..9 => Act::Reset,
-            9..12 => Act::ResetFrom(match random.bool() {
-                true => Instant::now() + length,
-                false => Instant::now() - length,
+            9..12 => Act::ResetFrom(if random.bool() {
+                Instant::now() + length
+            } else {
+                Instant::now() - length
             }),
             12..17 => Act::Set(Due::After(length)),
             17..21 => Act::Set(Due::At(Instant::now() + length)),

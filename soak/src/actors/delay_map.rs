@@ -52,9 +52,10 @@ pub fn start(program: &Arc<Program>, random: &mut fastrand::Rng) {
     // Three threads at full speed, or anything.
     let is_crowd = random.bool();
     let writers = if is_crowd { 3 } else { random.u8(1..5) };
-    let lengths = match is_crowd {
-        true => Lengths::Short,
-        false => Lengths::random(random),
+    let lengths = if is_crowd {
+        Lengths::Short
+    } else {
+        Lengths::random(random)
     };
     let shared = Arc::new(Shared {
         map: map.downgrade(),
@@ -76,15 +77,17 @@ pub fn start(program: &Arc<Program>, random: &mut fastrand::Rng) {
         record: program.record(),
         shared: shared.clone(),
     };
-    let place = match is_crowd {
-        true => Place::Task(clock.runtime.unwrap_or(0)),
-        false => Place::random(random, program.runtimes.len()),
+    let place = if is_crowd {
+        Place::Task(clock.runtime.unwrap_or(0))
+    } else {
+        Place::random(random, program.runtimes.len())
     };
     program.start(place, consume(consumer, random.fork()));
     for _ in 0..writers {
-        let place = match is_crowd || random.bool() {
-            true => Place::Plain,
-            false => Place::random(random, program.runtimes.len()),
+        let place = if is_crowd || random.bool() {
+            Place::Plain
+        } else {
+            Place::random(random, program.runtimes.len())
         };
         let writer = Writer {
             map: map.clone(),
@@ -112,9 +115,10 @@ impl Drop for Writer {
 impl Writer {
     async fn run(mut self, mut random: fastrand::Rng) {
         let program = self.shared.program.clone();
-        let pace = match self.shared.is_crowd {
-            true => Pace::Full,
-            false => Pace::random(&mut random),
+        let pace = if self.shared.is_crowd {
+            Pace::Full
+        } else {
+            Pace::random(&mut random)
         };
         let mut rounds = 0;
         while program.is_busy() && rounds < 20_000 {
@@ -141,9 +145,12 @@ impl Writer {
             350..550 => self.reset(random, subject, due),
             550..750 => {
                 let by_value = random.bool();
-                let (value, call) = timed(|| match by_value {
-                    true => self.map.remove_if(&key, |_| true),
-                    false => self.map.remove(&key),
+                let (value, call) = timed(|| {
+                    if by_value {
+                        self.map.remove_if(&key, |_| true)
+                    } else {
+                        self.map.remove(&key)
+                    }
                 });
                 match value {
                     Some(value) => self.remove(subject, value, call),
@@ -191,9 +198,12 @@ impl Writer {
     fn reset(&mut self, random: &mut fastrand::Rng, subject: Subject, due: Due) {
         let (expiry, _) = self.expiry(random, due);
         let (map, key, touches) = (&self.map, &subject.key, random.bool());
-        let answer = timed(|| match touches {
-            true => map.touch(key, expiry, |_| ()).is_some(),
-            false => map.reset(key, expiry),
+        let answer = timed(|| {
+            if touches {
+                map.touch(key, expiry, |_| ()).is_some()
+            } else {
+                map.reset(key, expiry)
+            }
         });
         self.record.keep(subject, Act::Set(due), answer);
         self.shared.push(due);
@@ -216,9 +226,12 @@ impl Writer {
         let (key, if_absent) = (subject.key, random.u8(..4) == 0);
         let (expiry, limit) = self.expiry(random, due);
         let map = &self.map;
-        let (inserted, call) = timed(|| match if_absent {
-            true => map.insert_if_absent(key, value, expiry).map(|()| None),
-            false => map.insert(key, value, expiry).map_err(Into::into),
+        let (inserted, call) = timed(|| {
+            if if_absent {
+                map.insert_if_absent(key, value, expiry).map(|()| None)
+            } else {
+                map.insert(key, value, expiry).map_err(Into::into)
+            }
         });
         shared.push(due);
         match inserted {

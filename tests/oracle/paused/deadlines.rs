@@ -332,9 +332,10 @@ impl Timed {
     pub(crate) fn check(&mut self, now: Now, ran_from: Option<u64>) -> Result<(), String> {
         let may_have_woken = std::mem::take(&mut self.model.may_have_woken);
         let is_over = self.model.end.is_some();
-        let may_from = match self.model.was_ended_by_a_call || may_have_woken {
-            true => 0,
-            false => self.model.due,
+        let may_from = if self.model.was_ended_by_a_call || may_have_woken {
+            0
+        } else {
+            self.model.due
         };
         let must = self.model.was_ended_by_a_call || self.model.has_surely_fired(now);
         self.waiter.check(

@@ -125,9 +125,12 @@ pub(crate) type Gate = LocalBoxFuture<'static, ()>;
 pub(crate) fn gate() -> (Gate, Rc<Cell<bool>>) {
     let is_open = Rc::new(Cell::new(false));
     let seen = is_open.clone();
-    let poll = move |_: &mut Context<'_>| match seen.get() {
-        true => Poll::Ready(()),
-        false => Poll::Pending,
+    let poll = move |_: &mut Context<'_>| {
+        if seen.get() {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
     };
     (poll_fn(poll).boxed_local(), is_open)
 }
@@ -368,10 +371,13 @@ impl Sleeper {
         let (told, due) = (clock.at(sleep.deadline()), self.model.due);
         same("deadline", told.min(FAR), due.min(FAR))?;
         let (must, may) = self.model.elapsed(now);
-        match sleep.is_elapsed() {
-            true if !may => Err("tells that it has elapsed, early".to_owned()),
-            false if must => Err("tells that it has not elapsed".to_owned()),
-            _ => Ok(()),
+        let is_elapsed = sleep.is_elapsed();
+        if is_elapsed && !may {
+            Err("tells that it has elapsed, early".to_owned())
+        } else if !is_elapsed && must {
+            Err("tells that it has not elapsed".to_owned())
+        } else {
+            Ok(())
         }
     }
 

@@ -260,9 +260,10 @@ impl World {
             }
             _ => return Ok(()),
         };
-        let told = match if_absent {
-            true => self.map.insert_if_absent(key, timeout),
-            false => self.map.insert(key, timeout).map_err(Into::into),
+        let told = if if_absent {
+            self.map.insert_if_absent(key, timeout)
+        } else {
+            self.map.insert(key, timeout).map_err(Into::into)
         };
         let older = self.keyed(key);
         let is_full = self.in_map().count() >= self.map_limit;

@@ -54,9 +54,10 @@ async fn bytes_push_the_deadline_back_whichever_call_moves_them() {
     for is_vectored in [false, true] {
         sleep(600 * MS).await;
         io.script().writes.push_back(Ok(1));
-        let written = match is_vectored {
-            false => stream.write(&[7]).await,
-            true => stream.write_vectored(&[IoSlice::new(&[7])]).await,
+        let written = if is_vectored {
+            stream.write_vectored(&[IoSlice::new(&[7])]).await
+        } else {
+            stream.write(&[7]).await
         };
         assert_eq!(written.unwrap(), 1);
         assert_eq!(stream.handle().remaining(), Some(SECOND));

@@ -105,9 +105,10 @@ same_as_tokio! {
         let mut reset = async |by: Duration, is_seen: bool, back: Duration| {
             let mut nap = task::spawn(Box::pin(time::sleep(10 * HOUR)));
             assert_pending!(nap.poll());
-            match is_seen {
-                true => advance(by).await,
-                false => move_the_clock_only(by),
+            if is_seen {
+                advance(by).await;
+            } else {
+                move_the_clock_only(by);
             }
             let now = Instant::now();
             nap.as_mut().reset(now - back);

@@ -70,13 +70,12 @@ fn a_timer_built_from_elsewhere_moves_no_paused_clock() {
         });
         let handle = handle.recv().unwrap();
         let build = move || (0..2_000).for_each(|_| drop(Timer::builder().build_on(&handle)));
-        match is_on_worker {
-            false => build(),
-            true => {
-                let workers = multi_thread(1);
-                let built = workers.spawn(async move { build() });
-                workers.block_on(built).unwrap();
-            }
+        if is_on_worker {
+            let workers = multi_thread(1);
+            let built = workers.spawn(async move { build() });
+            workers.block_on(built).unwrap();
+        } else {
+            build();
         }
         ends.send(()).unwrap();
         assert_eq!(paused.join().unwrap(), Duration::ZERO);
@@ -180,9 +179,10 @@ fn a_plain_thread_reads_the_systems_clock_and_hastens_nothing() {
 #[test]
 fn a_plain_thread_sees_no_stall_on_a_paused_clock() {
     for pauses_late in [false, true] {
-        let runtime = match pauses_late {
-            true => current_thread(),
-            false => paused(),
+        let runtime = if pauses_late {
+            current_thread()
+        } else {
+            paused()
         };
         let timer = Timer::builder().build_on(runtime.handle()).unwrap();
         runtime.block_on(async {
