@@ -208,9 +208,10 @@ where
 /// An instant from which a reset counts: some time ago, or ahead of the call.
 fn since() -> Moment {
     let (now, by) = (passed(), delay());
-    Moment::of(match one_in(4) {
-        true => now + by,
-        false => now.saturating_sub(by),
+    Moment::of(if one_in(4) {
+        now + by
+    } else {
+        now.saturating_sub(by)
     })
 }
 

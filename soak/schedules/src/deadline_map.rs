@@ -254,9 +254,12 @@ impl Shared {
     }
 
     fn take_all(&self, closes: bool) {
-        let (taken, span) = Span::of(|| match closes {
-            true => self.map.close(),
-            false => self.map.drain(),
+        let (taken, span) = Span::of(|| {
+            if closes {
+                self.map.close()
+            } else {
+                self.map.drain()
+            }
         });
         if closes {
             self.books.note_close(span);
@@ -278,9 +281,12 @@ impl Shared {
     fn insert(&self, own: &mut Own) {
         let (key, timeout) = (below(KEYS.into()) as Key, delay());
         let if_absent = one_in(4);
-        let (inserted, span) = Span::of(|| match if_absent {
-            true => self.map.insert_if_absent(key, timeout),
-            false => self.map.insert(key, timeout).map_err(Into::into),
+        let (inserted, span) = Span::of(|| {
+            if if_absent {
+                self.map.insert_if_absent(key, timeout)
+            } else {
+                self.map.insert(key, timeout).map_err(Into::into)
+            }
         });
         match inserted {
             Ok(keyed) => {

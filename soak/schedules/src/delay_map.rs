@@ -245,9 +245,12 @@ fn act(place: &Place, map: &Map, books: &Books, first: Value, calls: u64) {
             2..5 => insert(map, books, first + number),
             5..9 => {
                 let (delay, touches) = (delay(), one_in(4));
-                let (is_there, span) = Span::of(|| match touches {
-                    true => map.touch(&key, delay, |_| ()).is_some(),
-                    false => map.reset(&key, delay),
+                let (is_there, span) = Span::of(|| {
+                    if touches {
+                        map.touch(&key, delay, |_| ()).is_some()
+                    } else {
+                        map.reset(&key, delay)
+                    }
                 });
                 books.note(Some(key), Act::Set(after(delay)), is_there, span);
             }

@@ -121,12 +121,13 @@ impl Shared {
     fn make(&self) -> Own {
         let delay = delay();
         let by_instant = one_in(3);
-        let (sleep, span) = Span::of(|| match by_instant {
-            true => {
+        let (sleep, span) = Span::of(|| {
+            if by_instant {
                 let now = under_std::time::passed();
                 self.timer.sleep_until(self.origin + now + delay)
+            } else {
+                self.timer.sleep(delay)
             }
-            false => self.timer.sleep(delay),
         });
         let due = [span.began + delay, span.ended + delay];
         Own { sleep, due }
@@ -147,12 +148,13 @@ impl Shared {
     fn reset(&self, own: &mut Own) -> bool {
         let delay = delay();
         let by_instant = one_in(3);
-        let ((), span) = Span::of(|| match by_instant {
-            true => {
+        let ((), span) = Span::of(|| {
+            if by_instant {
                 let now = under_std::time::passed();
                 own.sleep.reset_at(self.origin + now + delay);
+            } else {
+                own.sleep.reset_after(delay);
             }
-            false => own.sleep.reset_after(delay),
         });
         let was_due = own.due[0] <= span.ended;
         own.due = [span.began + delay, span.ended + delay];
