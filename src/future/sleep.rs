@@ -93,8 +93,8 @@ use crate::wheel::{Key, PackedKey};
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Sleep {
     pub(super) deadline: Instant,
-    // Not within the states that have one: a sleep that is polled and dropped then takes up to 4.5 %
-    // more instructions.
+    // Not within the states that have one: a sleep that is polled and dropped then takes up to 4.5
+    // % more instructions.
     shard: FoundShard,
     state: State,
 }

@@ -238,8 +238,8 @@ impl<T> Wheel<T> {
         })
     }
 
-    /// The timer that fires first. A coarse slot that holds more than `most` timers is not searched:
-    /// any of its timers stands for it, as if due at its start.
+    /// The timer that fires first. A coarse slot that holds more than `most` timers is not
+    /// searched: any of its timers stands for it, as if due at its start.
     pub(super) fn earliest(&self, most: usize) -> Option<Earliest> {
         if let Some((&due, list)) = self.overdue.first_key_value() {
             let index = list.head;
