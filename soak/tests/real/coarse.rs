@@ -46,22 +46,32 @@ fn woken_after_the_edge(timer: &Timer, kind: Kind) -> Option<Duration> {
         .poll(&mut Context::from_waker(&slow))
         .is_pending();
     assert!(is_pending, "it lies ahead");
-    let left = edge - MS / 2 - Instant::now();
     let woken = thread::scope(|scope| {
         let waits = scope.spawn(move || {
+            // It is rounded up to the edge. A thread that comes late would wait for the next one.
+            let left = edge - TICK / 2 - Instant::now();
             match kind {
-                Kind::Deadline => block_on(timer.deadline(left)).unwrap(),
+                Kind::Deadline => {
+                    let deadline = timer.deadline(left);
+                    if deadline.handle().deadline() != Some(edge) {
+                        return None;
+                    }
+                    block_on(deadline).unwrap();
+                }
                 Kind::Sleep => {
                     let mut sleep = timer.sleep(left);
+                    if sleep.deadline() > edge {
+                        return None;
+                    }
                     block_on(poll_fn(|cx| sleep.try_poll(cx))).unwrap();
                 }
             }
-            edge.elapsed()
+            Some(edge.elapsed())
         });
         thread::sleep(edge - Instant::now() + 2 * MS);
         let _ = earlier.try_poll(&mut Context::from_waker(Waker::noop()));
         let polled = edge.elapsed();
-        let woken = waits.join().unwrap();
+        let woken = waits.join().unwrap()?;
         (polled < 4 * MS).then_some(woken)
     });
     // A busy machine wakes anyone late, tokio's own timers too.
