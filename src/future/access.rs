@@ -1,4 +1,4 @@
-//! Access methods that the wrapping futures and the adapters share.
+//! Access methods that the wrapping futures and the idle timeout share.
 
 /// The methods of a wrapper that lead to the value in its field `$field`.
 macro_rules! access_within {
@@ -27,5 +27,4 @@ macro_rules! access_within {
         }
     };
 }
-#[allow(unused_imports)] // Without features there is no adapter.
 pub(crate) use access_within;
