@@ -63,12 +63,10 @@ impl Life {
         let task = runtime.spawn(pending::<()>());
         let is_refused = task.is_finished();
         task.abort();
-        if !is_refused {
-            Life::Alive
-        } else if for_task {
-            Life::Ends
+        if is_refused {
+            if for_task { Life::Ends } else { Life::Ended }
         } else {
-            Life::Ended
+            Life::Alive
         }
     }
 }
