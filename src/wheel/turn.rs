@@ -211,13 +211,8 @@ impl<T> Wheel<T> {
     /// the other.
     #[inline]
     fn next_slot(&self) -> Option<OccupiedSlot> {
-        let mut next: Option<OccupiedSlot> = None;
-        for slot in self.occupied_slots() {
-            if next.is_none_or(|next| slot.start <= next.start) {
-                next = Some(slot);
-            }
-        }
-        next
+        self.occupied_slots()
+            .reduce(|next, slot| if slot.start <= next.start { slot } else { next })
     }
 
     /// Each level's first occupied slot, the finest level first.
