@@ -28,7 +28,7 @@ use tokio::time::Instant;
 
 use crate::runtime::{Handle, Id};
 use pausable::{HAS_TEST_UTIL, can_be_paused};
-use stalls::{Stalls, Verdict};
+use stalls::Stalls;
 use tick::{Moment, Tick, TickLength};
 
 #[derive(Debug)]
@@ -206,11 +206,6 @@ impl Clock {
 
     pub(crate) fn stalls(&self) -> &Stalls {
         &self.stalls
-    }
-
-    /// Whether a pending deadline with this due has passed at `now`, and whether a stall spares it.
-    pub(crate) fn verdict(&self, due: Tick, timeout: Duration, now: Moment) -> Verdict {
-        self.stalls.verdict(due, timeout, now, || self.is_virtual())
     }
 
     /// When the grace of a pending deadline ends. `None` if it has none at `now`.

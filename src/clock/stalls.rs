@@ -55,15 +55,6 @@ const SHORTEST_STALL: Duration = Duration::from_millis(50);
 /// Time for the tasks that read the heartbeats in the sockets, and have yet to be scheduled.
 const SHORTEST_GRACE: Duration = Duration::from_millis(100);
 
-/// What the clock says of the due of a pending deadline.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    Later,
-    /// It has passed, and is in the grace of a stall, which ends at this tick.
-    Spared(Tick),
-    Passed,
-}
-
 #[derive(Debug)]
 pub(crate) struct Stalls {
     tick: TickLength,
@@ -90,23 +81,6 @@ impl Stalls {
             last_end: AtomicU64::new(Moment::EPOCH.to_bits()),
             count: AtomicU64::new(0),
             total: AtomicU64::new(0),
-        }
-    }
-
-    /// Whether a pending deadline with this due has passed at `now`, and whether a stall spares it.
-    pub(crate) fn verdict(
-        &self,
-        due: Tick,
-        timeout: Duration,
-        now: Moment,
-        is_virtual: impl FnOnce() -> bool,
-    ) -> Verdict {
-        if due > self.tick.current(now) {
-            return Verdict::Later;
-        }
-        match self.grace_end(due, timeout, now, is_virtual) {
-            Some(end) => Verdict::Spared(end),
-            None => Verdict::Passed,
         }
     }
 

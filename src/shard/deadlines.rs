@@ -20,7 +20,7 @@ use tokio::time::Instant;
 
 use super::Shard;
 use super::locked::{Entry, Locked};
-use super::word::{EXPIRED, Expiry, LockedWord, MapTag, Outcome, Word};
+use super::word::{EXPIRED, Expiry, LockedWord, MapTag, Outcome, Verdict, Word};
 use crate::clock::tick::{Moment, Tick};
 use crate::error::Cancelled;
 use crate::runtime::coop;
@@ -82,7 +82,16 @@ impl Shard {
     /// Expires a deadline if it has passed at `now` and no stall spares it. The answer is the same
     /// whether the driver or a handle comes first.
     pub(super) fn judge(&self, word: LockedWord<'_>, now: Moment) -> Expiry {
-        word.judge(|due| self.clock.verdict(due, word.timeout(), now))
+        let present = self.clock.tick().current(now);
+        word.judge(|due| {
+            if due > present {
+                return Verdict::Later;
+            }
+            match self.clock.grace_end(due, word.timeout(), now) {
+                Some(end) => Verdict::Spared(end),
+                None => Verdict::Passed,
+            }
+        })
     }
 }
 

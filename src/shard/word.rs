@@ -43,7 +43,6 @@ use std::task::Poll;
 use std::time::Duration;
 
 use super::lock::LockHeld;
-use crate::clock::stalls::Verdict;
 use crate::clock::tick::{Moment, TICK_BITS, Tick, TickLength, from_nanos, to_nanos};
 use crate::error::Cancelled;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
@@ -66,6 +65,14 @@ pub(crate) struct Word {
 pub(crate) struct MapTag {
     pub(crate) hash: u32,
     pub(crate) shard: u32,
+}
+
+/// What the clock says of the due of a pending deadline.
+pub(crate) enum Verdict {
+    Later,
+    /// It has passed, and is in the grace of a stall, which ends at this tick.
+    Spared(Tick),
+    Passed,
 }
 
 /// The result of asking whether a deadline has expired.
