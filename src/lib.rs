@@ -102,10 +102,10 @@
 //!
 //! # Two crates
 //!
-//! tickwheel and [tickwheel-util] are divided as tokio and tokio-util are: `tokio` becomes
-//! `tickwheel`, and `tokio_util` becomes `tickwheel_util`. tickwheel-util has `DelayQueue`, and the
-//! adapters for streams, HTTP bodies and tower. An idle timeout for sockets, [`io::IdleTimeout`],
-//! is here.
+//! tickwheel and [tickwheel-util] are divided as tokio and tokio-util are: in the paths to their
+//! timers `tokio` becomes `tickwheel`, and `tokio_util` becomes `tickwheel_util`. tickwheel-util
+//! has `DelayQueue`, and the adapters for streams, HTTP bodies and tower. An idle timeout for
+//! sockets, [`io::IdleTimeout`], is here.
 //!
 //! # Features
 //!
