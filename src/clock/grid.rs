@@ -34,6 +34,12 @@ pub(super) fn line_from(moment: Moment) -> Moment {
     lines.start_of(lines.due(moment))
 }
 
+/// The last line up to a moment, likewise.
+pub(super) fn line_until(moment: Moment) -> Moment {
+    let lines = TickLength::new(LINE).expect("it is as long as the shortest tick");
+    lines.start_of(lines.current(moment))
+}
+
 /// Whether the calling thread drives the runtime of `handle`, as far as tokio tells. Call this
 /// before entering that runtime: the thread may be a worker of another one.
 pub(crate) fn is_driven_here(handle: &Handle) -> bool {

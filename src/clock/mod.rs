@@ -29,7 +29,7 @@ use tokio::time::Instant;
 use crate::runtime::{Handle, Id};
 use pausable::{HAS_TEST_UTIL, can_be_paused};
 use stalls::Stalls;
-use tick::{Moment, Tick, TickLength};
+use tick::{AtomicTick, Moment, Tick, TickLength};
 
 #[derive(Debug)]
 pub(crate) struct Clock {
@@ -40,6 +40,10 @@ pub(crate) struct Clock {
     /// Whether a thread has seen that the clock is not the system's. Never cleared.
     was_seen_virtual: AtomicBool,
     stalls: Stalls,
+    /// The latest tick that some thread found too late to set the alarm for. It is current until
+    /// the next round, and what is armed for it until then is due at once, as with tokio. Often far
+    /// behind, and `NEVER` after the end, once that is written.
+    missed: AtomicTick,
     /// When the runtime shut down. Written before any shard is closed, never cleared.
     ended: OnceLock<Moment>,
 }
@@ -64,6 +68,7 @@ impl Clock {
             pausable: handle.filter(|&of| can_be_paused(of)).map(Handle::id),
             was_seen_virtual: AtomicBool::new(false),
             stalls: Stalls::new(tick, has_grace),
+            missed: AtomicTick::new(Tick::FIRST),
             ended: OnceLock::new(),
         };
         // So that a plain thread learns of a clock that is paused by now.
@@ -166,6 +171,11 @@ impl Clock {
         self.tick.current(line)
     }
 
+    /// The last line of tokio's grid up to `moment`.
+    pub(crate) fn line_until(&self, moment: Moment) -> Instant {
+        self.instant(grid::line_until(moment))
+    }
+
     /// Whether an unarmed deadline is due: by tokio's grid, as tokio's are, at any tick length.
     pub(crate) fn is_due_now(&self, due: Moment) -> bool {
         const LINE: u64 = grid::LINE.as_nanos() as u64;
@@ -226,6 +236,25 @@ impl Clock {
 
     pub(crate) fn end(&self, ended: Moment) {
         self.ended.get_or_init(|| ended);
+        self.missed.raise_to(Tick::NEVER);
+    }
+
+    /// Notes a tick that has begun, and for which it is too late to set the alarm.
+    pub(crate) fn note_missed(&self, tick: Tick) {
+        self.missed.raise_to(tick);
+    }
+
+    /// Whether the alarm was found too late for `tick`, or the runtime has shut down.
+    #[inline]
+    pub(crate) fn has_missed_or_ended(&self, tick: Tick) -> bool {
+        tick <= self.missed.get()
+    }
+
+    /// Whether the alarm was found too late for `tick`. `false` once the runtime has shut down.
+    #[inline]
+    pub(crate) fn has_missed(&self, tick: Tick) -> bool {
+        let missed = self.missed.get();
+        tick <= missed && missed != Tick::NEVER
     }
 }
 

@@ -36,7 +36,7 @@ impl Tick {
     }
 }
 
-/// A tick with many readers, and one writer at a time.
+/// A tick with many readers. One thread at a time sets it, or any number raise it.
 #[derive(Debug)]
 pub(crate) struct AtomicTick(AtomicU64);
 
@@ -61,6 +61,11 @@ impl AtomicTick {
     #[inline]
     pub(crate) fn set(&self, tick: Tick) {
         self.0.store(tick.0, Ordering::Release);
+    }
+
+    /// Sets it unless it is later. Any number of threads may call this, if none calls `set`.
+    pub(crate) fn raise_to(&self, tick: Tick) {
+        self.0.fetch_max(tick.0, Ordering::Release);
     }
 }
 

@@ -51,9 +51,11 @@
 //! - *A request is noted as the holder releases the lock.* The thread notes it and then tries the
 //!   lock again. The holder releases it and then looks (Q). Each has a sequentially consistent
 //!   fence in between, so one of the two sees the other.
-//! - *The tick has passed when the alarm is set for it.* The alarm is set for the next moment at
-//!   which it can fire, and the shard is told of the tick that is current then. Were it told of a
-//!   later one, the turn at that moment would pass the shard by.
+//! - *The tick has passed when the alarm is set for it.* The alarm is set for the next round of the
+//!   time driver, where it finds all that has passed by then, and the shard is told of a tick that is
+//!   current there. Were it told of a later one, that turn would pass the shard by. A timer that is
+//!   armed for a missed tick before that round asks for no turn: `note_missed` tells its shard that
+//!   it is due at once.
 //!
 //! Invariants:
 //!
@@ -75,11 +77,9 @@ pub(crate) trait Alarm: Send {
     /// has already passed.
     fn set(&mut self, tick: Tick) -> bool;
 
-    /// Sets it to fire as soon as it can after `now`, which the calling thread has just read.
-    /// Returns the tick that is current then. Only for an alarm that `set` can find passed.
-    fn set_next_round(&mut self, now: Tick) -> Tick {
-        now
-    }
+    /// Sets it to fire as soon as it can, once `set` was too late for `tick`. The tick at which the
+    /// turn comes is one that is surely current then.
+    fn set_next_round(&mut self, tick: Tick) -> MissedTick;
 
     /// Whether only the alarm's task can set it, and not the calling thread.
     fn needs_task(&self) -> bool {
@@ -123,8 +123,8 @@ pub(crate) trait Hooks {
     /// At S3, under the lock: the alarm is set for `tick`, without a turn.
     fn note_wait(&self, tick: Tick, now: Moment) -> Self::Report;
 
-    /// At S3, under the lock: the tick that is current.
-    fn present(&self) -> Tick;
+    /// At S3, under the lock: `tick` has begun, and it was too late to set the alarm for it.
+    fn note_missed(&self, tick: Tick);
 
     /// At S3, under the lock: `expiry` is left to the alarm's task.
     fn waits_for_task(&self, expiry: &ShardTick);
@@ -315,12 +315,10 @@ impl Turns {
         if alarm.set(tick) {
             return None;
         }
-        let present = hooks.present();
-        let comes_at = alarm.set_next_round(present);
-        self.next_check.at(comes_at);
-        // The next round may come too late for the present tick too.
-        let up_to = if comes_at > present { present } else { tick };
-        Some(MissedTick { up_to, comes_at })
+        let missed = alarm.set_next_round(tick);
+        self.next_check.at(missed.comes_at);
+        hooks.note_missed(missed.up_to);
+        Some(missed)
     }
 
     /// R: releases the lock outside of a turn, and closes the timer if its runtime has ended.

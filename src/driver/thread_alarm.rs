@@ -17,6 +17,7 @@ use std::{io, thread};
 use super::Driver;
 use super::alarm::Alarm;
 use crate::clock::tick::Tick;
+use crate::shard::MissedTick;
 
 pub(super) struct ThreadAlarm(Sender<Tick>);
 
@@ -48,5 +49,13 @@ impl Alarm for ThreadAlarm {
         // The thread never ends.
         let _ = self.0.send(tick);
         true
+    }
+
+    fn set_next_round(&mut self, tick: Tick) -> MissedTick {
+        self.set(tick);
+        MissedTick {
+            up_to: tick,
+            comes_at: tick,
+        }
     }
 }

@@ -94,6 +94,7 @@ use crate::clock::tick::{Moment, Tick};
 use crate::clock::{Clock, FAR};
 use crate::runtime::coop::unconstrained;
 use crate::runtime::{Handle, Id};
+use crate::shard::MissedTick;
 
 pub(super) struct TokioAlarm {
     sleep: Pin<Box<Sleep>>,
@@ -187,20 +188,25 @@ impl Alarm for TokioAlarm {
         self.arm_at(self.clock.start_of(tick)) || tick >= self.clock.last_tick()
     }
 
-    /// If the present tick began after the millisecond up to which the time driver has worked, the
-    /// alarm is set for that tick, and no time need pass. Otherwise it is set for the next
-    /// millisecond. With a tick of a millisecond that is the next tick, and timers armed for the
-    /// present one fire at once, as tokio's do. A longer tick is still current then, and its timers
-    /// fire then.
-    fn set_next_round(&mut self, now: Tick) -> Tick {
-        let mut instant = self.clock.start_of(now);
-        // The time driver may run in the meantime, or end. An instant further ahead tells which.
-        let mut ahead = Duration::from_nanos(1);
-        while !self.arm_at(instant) {
-            instant = self.clock.now_instant() + ahead;
-            ahead = Duration::from_millis(1);
+    fn set_next_round(&mut self, tick: Tick) -> MissedTick {
+        let now = self.clock.now();
+        let present = self.clock.tick().current(now);
+        let (line, start) = (self.clock.line_until(now), self.clock.start_of(present));
+        let is_missed = !self.arm_at(start);
+        // The present tick may begin after the present line of the grid. What else is due is due at
+        // that line, and no time need pass until the time driver comes to it.
+        let comes_at = if !is_missed && start <= line || self.arm_at(line) {
+            present
+        } else if is_missed {
+            self.set_next_line()
+        } else {
+            self.arm_at(start);
+            present
+        };
+        MissedTick {
+            up_to: if is_missed { present } else { tick },
+            comes_at,
         }
-        self.clock.tick_at_line_from(instant)
     }
 }
 
@@ -277,6 +283,19 @@ impl TokioAlarm {
                 driver.handle_task();
             }
         });
+    }
+
+    /// Returns the tick that is current then. With a tick of a millisecond that is the next tick.
+    fn set_next_line(&mut self) -> Tick {
+        // The time driver may run in the meantime, or end. An instant further ahead tells which.
+        let mut ahead = Duration::from_nanos(1);
+        loop {
+            let instant = self.clock.now_instant() + ahead;
+            if self.arm_at(instant) {
+                return self.clock.tick_at_line_from(instant);
+            }
+            ahead = Duration::from_millis(1);
+        }
     }
 
     /// Resets tokio's sleep to an instant. `false` if the instant has passed.
@@ -391,7 +410,7 @@ mod tests {
                 alarm.set(Tick::new(1_000_000));
             },
             |alarm| {
-                alarm.set_next_round(alarm.clock.current_tick());
+                alarm.set_next_round(Tick::FIRST);
             },
             |alarm| {
                 alarm.set(Tick::new(1_000_000));
@@ -412,10 +431,9 @@ mod tests {
     fn the_next_round_does_not_wait_for_what_the_alarm_was_set_for() {
         let runtime = runtime();
         let mut alarm = alarm(&runtime, TickLength::MIN);
-        let now = alarm.clock.current_tick();
-        let later = Tick::new(now.get() + 1_000);
+        let later = Tick::new(alarm.clock.current_tick().get() + 1_000);
         assert!(alarm.set(later));
-        assert!(alarm.set_next_round(now) < later);
+        assert!(alarm.set_next_round(Tick::FIRST).comes_at < later);
         assert!(alarm.instant < alarm.clock.start_of(later));
     }
 
@@ -428,7 +446,7 @@ mod tests {
             let mut alarm = alarm(&runtime, tick);
             for _ in 0..20 {
                 let now = alarm.clock.current_tick();
-                let named = alarm.set_next_round(now);
+                let named = alarm.set_next_round(now).comes_at;
                 // tokio rounds the instant up to a line of its grid.
                 let fires_by = alarm.clock.moment(alarm.instant + TickLength::MIN);
                 assert!(named <= alarm.clock.tick().current(fires_by), "{tick:?}");

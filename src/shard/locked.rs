@@ -41,12 +41,12 @@ pub(super) struct Locked<'a> {
 /// Half of all calls only arm or disarm a timer. They do without a [`Locked`], which the compiler
 /// would keep in memory, because it must be dropped if a panic comes.
 impl Shard {
-    /// Arms a timer that wakes `waker` at `tick`. `None` if the wheel or tokio's time driver is
-    /// past it, or the runtime has shut down.
+    /// Arms a timer that wakes `waker` at `tick`. `None` if the wheel or tokio's time driver has
+    /// come to it, or the runtime has shut down.
     pub(crate) fn arm(&self, tick: Tick, waker: Waker) -> Option<Key> {
         let mut state = lock(&self.state);
         // The clock ends before the shard is closed, which takes out timers armed in between.
-        if self.clock.has_ended() || tick.get() <= state.wheel.now() {
+        if self.clock.has_missed_or_ended(tick) || tick.get() <= state.wheel.now() {
             drop(state);
             drop(waker);
             return None;
@@ -123,7 +123,9 @@ impl Locked<'_> {
     #[inline(always)]
     pub(super) fn unlock(self) -> bool {
         drop(self.state);
+        // If the alarm was missed before, it comes within the tick, and nothing has changed.
         self.shard.notify_driver(self.change, self.linked)
+            || self.shard.clock.has_missed(self.linked)
     }
 
     /// Releases the lock, notifies the driver, and wakes the task whose waker was taken.

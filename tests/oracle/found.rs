@@ -105,6 +105,84 @@ fn a_reset_to_the_past_beside_an_unseen_cascade_fires_at_once() {
     );
 }
 
+/// The first one was too late for the alarm, which then comes within the tick of both.
+#[test]
+fn every_sleep_first_polled_in_its_coarse_tick_is_ready_at_once() {
+    found(
+        &[(100_000, 1)],
+        &[
+            Timeout(127, 15_143),
+            Advance(701),
+            Poll(62_304, 0),
+            AdvanceUnseen(455, 3),
+            Advance(12_727),
+            Idle,
+            RunFor(13_000),
+            RunFor(30_000),
+            Advance(30_000),
+            RunFor(3_656),
+            Advance(30_000),
+            Advance(34_629_232_339),
+            Sleep(172, 4_097_000),
+            RunFor(4_095_000),
+            AdvanceUnseen(30_000, 4),
+            Sleep(14, 18_156),
+            RunFor(30_000),
+            PollAll(1),
+        ],
+    );
+}
+
+/// Likewise in another shard, whose driver is the same.
+#[test]
+fn a_sleep_first_polled_in_its_coarse_tick_is_ready_on_any_shard() {
+    found(
+        &[(100_000, 4)],
+        &[
+            RunFor(30_000),
+            Sleep(42, 90_000),
+            Timeout(39, 19_000),
+            Advance(218_000),
+            PollAll(0),
+        ],
+    );
+}
+
+/// The present tick begins between two lines of tokio's grid. An alarm that is set for its start,
+/// since an earlier tick was missed, passes by what tokio's driver finds at the present line.
+#[test]
+fn a_missed_tick_leaves_the_alarm_of_another_in_time() {
+    found(
+        &[(1_000, 1), (5_273, 1)],
+        &[
+            Advance(6_000),
+            Sleep(89, 609),
+            AdvanceUnseen(329, 1),
+            AdvanceUnseen(13_000, 1),
+            Advance(9_081),
+            AdvanceUnseen(6_840, 1),
+            Timeout(197, 1_753),
+            AdvanceUnseen(17_555, 3),
+            PollAll(1),
+        ],
+    );
+}
+
+/// The first poll misses its tick, and finds that the present one has passed too.
+#[test]
+fn a_sleep_of_the_present_tick_is_ready_after_one_of_a_missed_tick() {
+    found(
+        &[(100_000, 3)],
+        &[
+            Sleep(56, 140_000),
+            Sleep(116, 14_545),
+            Advance(220_000),
+            AdvanceUnseen(10_000, 2),
+            PollAll(0),
+        ],
+    );
+}
+
 /// A coarse slot of many is emptied ahead of its time. The wheel's unit tests call few timers many.
 #[test]
 fn ties_on_three_levels_keep_their_order_as_a_slot_cascades() {

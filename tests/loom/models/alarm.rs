@@ -8,7 +8,7 @@ use super::with_few_preemptions;
 use crate::clock::tick::{Moment, Tick};
 use crate::driver::alarm::{Alarm, Hooks, Place, Turns};
 use crate::shard::lock::LockHeld;
-use crate::shard::shard_tick::{ExpiryChange, ShardTick};
+use crate::shard::shard_tick::{ExpiryChange, MissedTick, ShardTick};
 use crate::sync::{self, AtomicBool, AtomicU64, Mutex, Ordering};
 
 struct Driven {
@@ -39,6 +39,15 @@ impl Alarm for Number {
     fn set(&mut self, tick: Tick) -> bool {
         *self.at.lock().unwrap() = tick;
         tick.get() > self.passed.load(Ordering::Acquire)
+    }
+
+    fn set_next_round(&mut self, tick: Tick) -> MissedTick {
+        let comes_at = Tick::new(self.passed.load(Ordering::Acquire) + 1);
+        self.set(comes_at);
+        MissedTick {
+            up_to: tick,
+            comes_at,
+        }
     }
 
     fn ended(&mut self) -> Option<Moment> {
@@ -127,9 +136,7 @@ impl Hooks for Driven {
 
     fn note_wait(&self, _: Tick, _: Moment) {}
 
-    fn present(&self) -> Tick {
-        Tick::new(self.present.load(Ordering::Acquire))
-    }
+    fn note_missed(&self, _: Tick) {}
 
     fn waits_for_task(&self, _: &ShardTick) {}
 

@@ -93,7 +93,8 @@ impl Model {
         let is_on_grid = line_from(self.due) <= line_until(now.at);
         (
             self.has_elapsed || self.has_fired || self.has_surely_fired(now),
-            self.has_elapsed || self.due <= now.at && is_on_grid,
+            // A tick that begins between two lines may be turned before the next one.
+            self.has_elapsed || is_on_grid || self.ticks.rounded(self.due) <= now.at,
         )
     }
 
