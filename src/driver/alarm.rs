@@ -52,10 +52,10 @@
 //!   lock again. The holder releases it and then looks (Q). Each has a sequentially consistent
 //!   fence in between, so one of the two sees the other.
 //! - *The tick has passed when the alarm is set for it.* The alarm is set for the next round of the
-//!   time driver, where it finds all that has passed by then, and the shard is told of a tick that is
+//!   time driver, which finds all that has passed by then, and the shard is told of a tick that is
 //!   current there. Were it told of a later one, that turn would pass the shard by. A timer that is
-//!   armed for a missed tick before that round asks for no turn: `note_missed` tells its shard that
-//!   it is due at once.
+//!   armed for a missed tick before that round asks for no turn: by `note_missed`, each shard knows
+//!   that it is due at once.
 //!
 //! Invariants:
 //!
