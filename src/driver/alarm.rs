@@ -316,8 +316,9 @@ impl Turns {
             return None;
         }
         let missed = alarm.set_next_round(tick);
-        self.next_check.at(missed.comes_at);
+        // First, so that a thread that leaves its timer to that round finds it missed.
         hooks.note_missed(missed.up_to);
+        self.next_check.at(missed.comes_at);
         Some(missed)
     }
 
