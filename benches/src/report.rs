@@ -1,4 +1,4 @@
-//! The tables of a run: for the terminal, `RESULTS.md`, and README's, between two marks.
+//! The tables of a run: for the terminal, `RESULTS.md`, and README's one, between two marks.
 
 use std::fmt::Write;
 
@@ -35,7 +35,7 @@ const MEETING_CONTENDERS: [&str; 5] = [
     name::ON_ALTERNATIVE,
 ];
 
-/// What README shows besides: the rows by which one chooses, with one of ours and a peer. Where
+/// What the summary shows besides: the rows by which one chooses, with one of ours and a peer. Where
 /// tickwheel gains and where it loses stands side by side.
 const SUMMARY: &[(&str, &str, &str)] = &[
     ("per-core-2", name::TICKWHEEL, name::TOKIO),
@@ -219,21 +219,26 @@ fn meetings(results: &Results) -> Option<String> {
     Some(table(&head, MEETINGS.iter().map(line).collect()))
 }
 
-/// The tables of README: first the cost where workers meet, then what a change of `use` gives on
-/// each kind of runtime, then the rows of the summary that this run has.
-pub fn summary(results: &Results) -> String {
-    const KINDS: [usize; 4] = [0, 1, 2, 8];
-    let kinds = KINDS.map(kind_of_runtime).join(" | ");
-    let head = format!("as after a change of `use` | {kinds}");
-    let idiom = |idiom: &Idiom| {
-        let ratios = KINDS.map(|workers| {
+/// What a change of `use` gives in some idioms, on runtimes of so many workers.
+fn change_of_use(results: &Results, head: &str, idioms: &[Idiom], workers: &[usize]) -> String {
+    let kinds: Vec<String> = workers.iter().copied().map(kind_of_runtime).collect();
+    let line = |idiom: &Idiom| {
+        let ratio_on = |&workers: &usize| {
             let row = idiom.row(workers);
             let better = results.times_better(&row, name::DROP_IN, name::TOKIO);
             better.map_or_else(String::new, ratio)
-        });
-        [&[idiom.title.to_owned()][..], &ratios].concat()
+        };
+        let ratios = workers.iter().map(ratio_on);
+        [idiom.title.to_owned()].into_iter().chain(ratios).collect()
     };
-    let idioms = table(&head, IDIOMS.iter().map(idiom).collect());
+    let head = format!("{head} | {}", kinds.join(" | "));
+    table(&head, idioms.iter().map(line).collect())
+}
+
+/// First the cost where workers meet, then what a change of `use` gives on each kind of runtime,
+/// then the rows of the summary that this run has.
+fn summary(results: &Results) -> String {
+    let idioms = change_of_use(results, "as after a change of `use`", IDIOMS, &[0, 1, 2, 8]);
     let rows = results.rows();
     let line = |(id, ours, peer): &(&str, &str, &str)| {
         let (row, _) = rows.iter().find(|(row, _)| row.id == *id)?;
@@ -254,7 +259,14 @@ pub fn summary(results: &Results) -> String {
     tables.into_iter().flatten().collect::<Vec<_>>().join("\n")
 }
 
-/// README with that table between its marks.
+/// What README shows: the idioms that the most programs contain, which come first.
+fn first_rows(results: &Results) -> String {
+    const SHOWN: usize = 4;
+    let head = "times faster than with tokio's timers";
+    change_of_use(results, head, &IDIOMS[..SHOWN], &[0, 1, 2])
+}
+
+/// README with its table between its marks.
 pub fn readme(page: &str, results: &Results) -> Result<String, String> {
     let parts = page
         .split_once(&format!("\n{BEGIN}\n"))
@@ -262,7 +274,7 @@ pub fn readme(page: &str, results: &Results) -> Result<String, String> {
     let (before, after) = parts.ok_or_else(|| format!("there are no lines {BEGIN} and {END}"))?;
     Ok(format!(
         "{before}\n{BEGIN}\n\n{}\n{END}\n{after}",
-        summary(results)
+        first_rows(results)
     ))
 }
 
@@ -339,7 +351,7 @@ mod tests {
         let results = Results::default();
         let page = format!("before\n\n{BEGIN}\n\nold\n\n{END}\n\nafter\n");
         let new = readme(&page, &results).unwrap();
-        assert_eq!(new, page.replace("old\n", &summary(&results)));
+        assert_eq!(new, page.replace("old\n", &first_rows(&results)));
         assert_eq!(readme(&new, &results).unwrap(), new);
         assert!(readme(&page.replace(END, ""), &results).is_err());
     }
