@@ -35,8 +35,8 @@ const MEETING_CONTENDERS: [&str; 5] = [
     name::ON_ALTERNATIVE,
 ];
 
-/// What the summary shows besides: the rows by which one chooses, with one of ours and a peer. Where
-/// tickwheel gains and where it loses stands side by side.
+/// What the summary shows besides: the rows by which one chooses, with one of ours and a peer.
+/// Where tickwheel gains and where it loses stands side by side.
 const SUMMARY: &[(&str, &str, &str)] = &[
     ("per-core-2", name::TICKWHEEL, name::TOKIO),
     ("bursts-1000000", name::DROP_IN, name::TOKIO),

@@ -2,7 +2,7 @@
 //! nothing yet. The waits begin before the end, while it drops the tasks, or later. The tasks of
 //! the runtime are busy with timers meanwhile.
 //!
-//! Judged: each wait is told, in the crate's own words, and no task of the runtime is.
+//! Checked: each wait learns of the end, in the crate's own words, and no task of the runtime does.
 
 use std::future::pending;
 use std::panic::AssertUnwindSafe;
@@ -18,8 +18,8 @@ use tokio::time::{Duration, Instant};
 
 use crate::actors::yield_now;
 use crate::calls::outcome;
+use crate::checker::Outcome;
 use crate::finding::Kind;
-use crate::life::Outcome;
 use crate::program::{Clock, Program, Setting};
 use crate::random;
 use crate::wait::Wait;
@@ -97,7 +97,7 @@ async fn task(program: Arc<Program>, computes: Duration) {
         matches!(select(deadline, pin!(yield_now())).await, Either::Right(_))
     };
     loop {
-        let told = match AssertUnwindSafe(round()).catch_unwind().await {
+        let learnt = match AssertUnwindSafe(round()).catch_unwind().await {
             Ok(true) => {
                 spin(computes);
                 continue;
@@ -105,8 +105,8 @@ async fn task(program: Arc<Program>, computes: Duration) {
             Ok(false) => "its deadline has ended".to_owned(),
             Err(panic) => message_of(&*panic),
         };
-        let text = format!("a task of the runtime is told of the end: {told}");
-        return program.accuse(Kind::WrongAnswer, &text);
+        let text = format!("a task of the runtime learns of the end: {learnt}");
+        return program.report(Kind::WrongAnswer, &text);
     }
 }
 
@@ -166,10 +166,10 @@ async fn wait(program: Arc<Program>, is_used: bool, begin: Begin, mut random: fa
         tick: Duration::from_millis(1),
         runtime: Some(0),
     };
-    let judged = program.clone();
+    let checked = program.clone();
     let ended = catch(async move {
-        if let Some(Outcome::Elapsed) = judged.wait(&mut random, &clock, wait, waiting).await {
-            judged.accuse(Kind::Early, &format!("{what} has elapsed"));
+        if let Some(Outcome::Elapsed) = checked.wait(&mut random, &clock, wait, waiting).await {
+            checked.report(Kind::Early, &format!("{what} has elapsed"));
         }
     });
     // A panic of tokio's own does not say so.
@@ -178,6 +178,6 @@ async fn wait(program: Arc<Program>, is_used: bool, begin: Begin, mut random: fa
         .err()
         .filter(|message| !message.contains("has shut down"))
     {
-        program.accuse(Kind::Panic, &format!("{what}: {message}"));
+        program.report(Kind::Panic, &format!("{what}: {message}"));
     }
 }

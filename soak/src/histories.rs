@@ -40,7 +40,7 @@ enum Whose {
 
 /// What all histories of a try share.
 #[derive(Clone)]
-struct Book {
+struct Checker {
     until: Instant,
     lateness: [Arc<Mutex<Vec<Duration>>>; 2],
     /// A task that was never woken.
@@ -57,10 +57,10 @@ pub fn run(seed: u64) -> Result<(), Fault> {
     let flavours = [Flavour::Current, Flavour::Multi(1), Flavour::Multi(2)];
     let flavour = *random.choice(&flavours).unwrap();
     let blocks = random.bool();
-    let mut told = String::new();
+    let mut text = String::new();
     for _ in 0..TRIES {
         let [ours, tokios] = attempt(flavour, blocks, random.clone())?;
-        told = format!("{flavour:?}, blocked: {blocks}: late by {ours:?}, tokio's by {tokios:?}");
+        text = format!("{flavour:?}, blocked: {blocks}: late by {ours:?}, tokio's by {tokios:?}");
         // Our median beside tokio's nine in ten, and so on: what few timers meet by chance says
         // nothing.
         let is_worse = |(ours, tokios): (&_, &Duration)| *ours > *tokios * 3 / 2 + SLACK;
@@ -68,7 +68,7 @@ pub fn run(seed: u64) -> Result<(), Fault> {
             return Ok(());
         }
     }
-    Err((Kind::Lateness, told))
+    Err((Kind::Lateness, text))
 }
 
 /// How late ours were and tokio's: each in the median, nine in ten, and 99 in a hundred.
@@ -78,7 +78,7 @@ fn attempt(
     mut random: fastrand::Rng,
 ) -> Result<[[Duration; 3]; 2], Fault> {
     let runtime = build(flavour);
-    let book = Book {
+    let checker = Checker {
         until: Instant::now() + BUSY,
         lateness: Default::default(),
         lost: Default::default(),
@@ -88,12 +88,12 @@ fn attempt(
     let count = *random.choice(&[1, 2, 5, 20, 60]).unwrap();
     for _ in 0..count {
         let fork = random.fork();
-        let ours = history::<tickwheel::Sleep>(Whose::Ours, book.clone(), fork.clone());
-        let tokios = history::<tokio::time::Sleep>(Whose::Tokios, book.clone(), fork);
+        let ours = history::<tickwheel::Sleep>(Whose::Ours, checker.clone(), fork.clone());
+        let tokios = history::<tokio::time::Sleep>(Whose::Tokios, checker.clone(), fork);
         histories.extend([runtime.spawn(ours), runtime.spawn(tokios)]);
     }
     if blocks {
-        histories.push(runtime.spawn(block(book.clone(), random.fork())));
+        histories.push(runtime.spawn(block(checker.clone(), random.fork())));
     }
     // They are pending when the runtime ends.
     drop(runtime.spawn(tickwheel::sleep(PATIENCE * 100)));
@@ -108,7 +108,7 @@ fn attempt(
         };
         tokio::time::timeout(2 * PATIENCE, all).await
     });
-    if let Some(lost) = book.lost.lock().unwrap().take() {
+    if let Some(lost) = checker.lost.lock().unwrap().take() {
         return Err((Kind::LostWakeUp, format!("{flavour:?}: {lost}")));
     }
     match ended {
@@ -130,7 +130,7 @@ fn attempt(
         let text = format!("one sleep is pending: {armed:?}");
         return Err((Kind::Counts, text));
     }
-    Ok(book.lateness.map(|lateness| {
+    Ok(checker.lateness.map(|lateness| {
         let mut lateness = lateness.lock().unwrap();
         // A lone history may have had nothing that was ready.
         lateness.push(Duration::ZERO);
@@ -140,13 +140,13 @@ fn attempt(
     }))
 }
 
-impl Book {
+impl Checker {
     fn is_busy(&self) -> bool {
         Instant::now() < self.until
     }
 
     /// It has just been ready.
-    fn judge(&self, whose: Whose, what: &str, due: Instant) {
+    fn check(&self, whose: Whose, what: &str, due: Instant) {
         let now = Instant::now();
         assert!(now >= due, "{whose:?}: {what} early by {:?}", due - now);
         self.lateness[whose as usize]
@@ -155,7 +155,7 @@ impl Book {
             .push(now - due);
     }
 
-    fn judge_wakes(&self, whose: Whose, what: &str, log: &Mutex<Log>) {
+    fn check_wakes(&self, whose: Whose, what: &str, log: &Mutex<Log>) {
         let fault = log.lock().unwrap().fault();
         // Where a poll meets the firing, tokio wakes the new waker and the former one.
         let is_right = fault.is_none() || matches!(whose, Whose::Tokios);
@@ -163,11 +163,11 @@ impl Book {
     }
 }
 
-async fn history<S: AnySleep>(whose: Whose, book: Book, mut random: fastrand::Rng) {
-    while book.is_busy() {
+async fn history<S: AnySleep>(whose: Whose, checker: Checker, mut random: fastrand::Rng) {
+    while checker.is_busy() {
         match random.u8(..4) {
-            0 => idiom::<S>(whose, &book, &mut random).await,
-            _ => nap::<S>(whose, &book, &mut random).await,
+            0 => idiom::<S>(whose, &checker, &mut random).await,
+            _ => nap::<S>(whose, &checker, &mut random).await,
         }
     }
 }
@@ -204,8 +204,8 @@ async fn message(random: &mut fastrand::Rng) {
     }
 }
 
-/// A sleep that messages reset, poll and hand on, and its life at one task after the other.
-async fn nap<S: AnySleep>(whose: Whose, book: &Book, random: &mut fastrand::Rng) {
+/// A sleep that messages reset, poll and hand on from one task to the next.
+async fn nap<S: AnySleep>(whose: Whose, checker: &Checker, random: &mut fastrand::Rng) {
     let due = Instant::now() + any_length(random);
     let log = Default::default();
     let mut going = Some((Watched::<S>::new(due, &log), due));
@@ -215,7 +215,7 @@ async fn nap<S: AnySleep>(whose: Whose, book: &Book, random: &mut fastrand::Rng)
         }
         let messages = random.u8(..5);
         let is_last = messages == 0;
-        let stint = stint(whose, book.clone(), (nap, due), messages, random.fork());
+        let stint = stint(whose, checker.clone(), (nap, due), messages, random.fork());
         going = if random.u8(..3) == 0 {
             tokio::spawn(stint).await.unwrap()
         } else {
@@ -225,12 +225,12 @@ async fn nap<S: AnySleep>(whose: Whose, book: &Book, random: &mut fastrand::Rng)
             assert!(going.is_none(), "it was awaited to its end");
         }
     }
-    book.judge_wakes(whose, "a sleep", &log);
+    checker.check_wakes(whose, "a sleep", &log);
 }
 
 /// A task that uses its sleep in one way until it is over. Messages reset the sleep, or only wake
 /// the task.
-async fn idiom<S: AnySleep>(whose: Whose, book: &Book, random: &mut fastrand::Rng) {
+async fn idiom<S: AnySleep>(whose: Whose, checker: &Checker, random: &mut fastrand::Rng) {
     let idiom = *random.choice(&Idiom::ALL).unwrap();
     let what = format!("{idiom:?}");
     let is_reset = idiom != Idiom::Shared;
@@ -252,17 +252,17 @@ async fn idiom<S: AnySleep>(whose: Whose, book: &Book, random: &mut fastrand::Rn
     }
     if tokio::time::timeout(PATIENCE, tasks.end()).await.is_err() {
         let lost = format!("{whose:?}: {what} is never woken");
-        book.lost.lock().unwrap().get_or_insert(lost);
+        checker.lost.lock().unwrap().get_or_insert(lost);
         return;
     }
-    book.judge(whose, &what, due);
-    book.judge_wakes(whose, &what, &tasks.log);
+    checker.check(whose, &what, due);
+    checker.check_wakes(whose, &what, &tasks.log);
 }
 
 /// `None` if the sleep was ready. After no more messages it is awaited.
 async fn stint<S: AnySleep>(
     whose: Whose,
-    book: Book,
+    checker: Checker,
     (mut nap, mut due): (Watched<S>, Instant),
     messages: u8,
     mut random: fastrand::Rng,
@@ -274,7 +274,7 @@ async fn stint<S: AnySleep>(
             () = message(&mut random) => false,
         };
         if is_ready {
-            book.judge(whose, "a sleep", due);
+            checker.check(whose, "a sleep", due);
             return None;
         }
         match random.u8(..8) {
@@ -282,7 +282,7 @@ async fn stint<S: AnySleep>(
                 // By another waker.
                 let polled = Pin::new(&mut nap).poll(&mut Context::from_waker(Waker::noop()));
                 if polled.is_ready() {
-                    book.judge(whose, "a sleep", due);
+                    checker.check(whose, "a sleep", due);
                     return None;
                 }
             }
@@ -311,13 +311,13 @@ async fn stint<S: AnySleep>(
         nap.reset(due);
     }
     nap.await;
-    book.judge(whose, "a sleep", due);
+    checker.check(whose, "a sleep", due);
     None
 }
 
 /// Blocks its worker now and then, for longer than makes a stall at times.
-async fn block(book: Book, mut random: fastrand::Rng) {
-    while book.is_busy() {
+async fn block(checker: Checker, mut random: fastrand::Rng) {
+    while checker.is_busy() {
         tokio::time::sleep(Duration::from_millis(random.u64(5..60))).await;
         spin(Duration::from_millis(
             *random.choice(&[1, 5, 20, 70]).unwrap(),

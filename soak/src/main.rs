@@ -85,7 +85,7 @@ fn main() -> ExitCode {
     println!("seed {seed}, for {}", humantime::format_duration(time));
     let (findings, totals) = (Arc::new(Findings::default()), Arc::new(Totals::default()));
     let start = Instant::now();
-    let (mut told, mut baseline) = (start, None);
+    let (mut printed, mut baseline) = (start, None);
     let order = if options.only.is_empty() {
         ROUND.map(str::to_owned).into()
     } else {
@@ -106,8 +106,8 @@ fn main() -> ExitCode {
             check_memory(&findings, &mut baseline, &again);
         }
         let is_over = start.elapsed() >= time || options.first && !findings.is_empty();
-        if is_over || !has_ended || told.elapsed() > Duration::from_secs(10) {
-            told = Instant::now();
+        if is_over || !has_ended || printed.elapsed() > Duration::from_secs(10) {
+            printed = Instant::now();
             println!("{}", progress(start, &totals, &findings));
         }
         if is_over || !has_ended {
@@ -144,7 +144,7 @@ fn check_memory(findings: &Findings, baseline: &mut Option<usize>, again: &str) 
 fn progress(start: Instant, totals: &Totals, findings: &Findings) -> String {
     let count = |count: &AtomicU64| count.load(Ordering::Relaxed);
     format!(
-        "{:>6.0} s  {} programs, {} timers fired, {} calls judged, {} KiB in use, {} findings",
+        "{:>6.0} s  {} programs, {} timers fired, {} calls checked, {} KiB in use, {} findings",
         start.elapsed().as_secs_f64(),
         count(&totals.programs),
         count(&totals.fired),

@@ -1,5 +1,5 @@
 //! One program: its runtimes and timers, its actors, what they have recorded, and its end, at which
-//! all of it is judged.
+//! all of it is checked.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -10,8 +10,8 @@ use futures::channel::oneshot;
 use tickwheel::Timer;
 use tokio::time::{Duration, Instant};
 
+use crate::checker::{self, Rules};
 use crate::finding::{Findings, Kind};
-use crate::life::{self, Rules};
 use crate::record::{ALL_KEYS, Gathered, Record, Subject};
 use crate::wait::{Wait, Waits};
 use crate::world::{End, Flavour, Hosted, Place, catch};
@@ -59,7 +59,7 @@ pub struct Program {
     rules: Mutex<HashMap<u32, MapRules>>,
     actors: Arc<AtomicUsize>,
     next_map: AtomicU32,
-    next_life: AtomicU64,
+    next_interval: AtomicU64,
 }
 
 /// Counts an actor until it is dropped.
@@ -104,11 +104,11 @@ impl Program {
             rules: Mutex::default(),
             actors: Arc::default(),
             next_map: AtomicU32::new(0),
-            next_life: AtomicU64::new(1),
+            next_interval: AtomicU64::new(1),
         })
     }
 
-    pub fn accuse(&self, kind: Kind, text: &str) {
+    pub fn report(&self, kind: Kind, text: &str) {
         let again = format!("--only {} --seed {}", self.name, self.seed);
         let program = format!("{again}; {}", self.shape);
         self.findings.report(kind, &program, text);
@@ -122,7 +122,7 @@ impl Program {
         Record::new(&self.gathered)
     }
 
-    /// A number for a map whose record is to be judged.
+    /// A number for a map whose record is to be checked.
     pub fn new_map(&self, rules: Rules, clock: &Clock) -> u32 {
         let map = self.next_map.fetch_add(1, Ordering::Relaxed);
         self.rules
@@ -132,13 +132,13 @@ impl Program {
         map
     }
 
-    pub fn new_life(&self) -> u64 {
-        self.next_life.fetch_add(1, Ordering::Relaxed)
+    pub fn new_interval(&self) -> u64 {
+        self.next_interval.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// When the runtime of a clock was told to end.
-    pub fn told(&self, runtime: Option<usize>) -> Option<Instant> {
-        self.runtimes[runtime?].told.get().copied()
+    /// When the end of a clock's runtime began.
+    pub fn end_began(&self, runtime: Option<usize>) -> Option<Instant> {
+        self.runtimes[runtime?].end_began.get().copied()
     }
 
     /// Starts an actor at a place.
@@ -152,11 +152,14 @@ impl Program {
         let actor = async move {
             let _running = running;
             if let Err(message) = catch(actor).await {
-                let has_ended = program.runtimes.iter().any(|one| one.told.get().is_some());
+                let has_ended = program
+                    .runtimes
+                    .iter()
+                    .any(|one| one.end_began.get().is_some());
                 let is_expected = has_ended && message.contains(SHUT_DOWN)
                     || message.contains("runtime has been shut");
                 if !is_expected {
-                    program.accuse(Kind::Panic, &format!("an actor at {place:?}: {message}"));
+                    program.report(Kind::Panic, &format!("an actor at {place:?}: {message}"));
                 }
             }
         };
@@ -178,7 +181,7 @@ impl Program {
         wait.due = Box::new(move || {
             let runtime = runtime.map(|at| &program.runtimes[at]);
             match runtime.and_then(|runtime| runtime.ended.at()) {
-                None if runtime.is_some_and(|runtime| runtime.told.get().is_some()) => None,
+                None if runtime.is_some_and(|runtime| runtime.end_began.get().is_some()) => None,
                 None => due(),
                 Some(ended) => Some(due().map_or(ended, |due| due.min(ended))),
             }
@@ -229,7 +232,7 @@ impl Program {
                 if !std::mem::replace(&mut is_aborted, true) {
                     let states: Vec<_> = self.runtimes.iter().map(Hosted::state).collect();
                     println!(
-                        "tokio's own timers are not told of the end: seed {}, {states:?}",
+                        "tokio's own timers do not learn of the end: seed {}, {states:?}",
                         self.seed
                     );
                 }
@@ -239,7 +242,7 @@ impl Program {
             if since >= BEAT && self.runtimes.iter().all(Hosted::is_fresh) {
                 for text in self.waits.overslept(beats) {
                     let states: Vec<_> = self.runtimes.iter().map(Hosted::state).collect();
-                    self.accuse(Kind::LostWakeUp, &format!("{text}; {states:?}"));
+                    self.report(Kind::LostWakeUp, &format!("{text}; {states:?}"));
                 }
             }
         }
@@ -249,15 +252,15 @@ impl Program {
         let actors = self.actors.load(Ordering::SeqCst);
         format!(
             "{actors} actors do not end; waiting: {:?}",
-            self.waits.told()
+            self.waits.texts()
         )
     }
 
-    /// Looks whether the timers have everything back, and judges the record. To be called when all
+    /// Looks whether the timers have everything back, and checks the record. To be called when all
     /// actors have gone.
-    pub fn judge(&self) {
+    pub fn check(&self) {
         for clock in &self.clocks {
-            if self.told(clock.runtime).is_some() {
+            if self.end_began(clock.runtime).is_some() {
                 continue;
             }
             // What an actor has left behind in another place is dropped a little later.
@@ -270,11 +273,11 @@ impl Program {
                 metrics = clock.timer.metrics();
             }
             if metrics.pending > 0 {
-                self.accuse(Kind::Counts, &format!("timers are left: {metrics:?}"));
+                self.report(Kind::Counts, &format!("timers are left: {metrics:?}"));
             }
             let sum = metrics.fired + metrics.disarmed + metrics.pending as u64;
             if sum != metrics.armed {
-                self.accuse(Kind::Counts, &format!("the sum is wrong: {metrics:?}"));
+                self.report(Kind::Counts, &format!("the sum is wrong: {metrics:?}"));
             }
             self.totals
                 .fired
@@ -290,18 +293,23 @@ impl Program {
                 .push(event);
         }
         let rules = self.rules.lock().unwrap();
-        let accuse = |kind, text: String| self.accuse(kind, &text);
+        let report = |kind, text: String| self.report(kind, &text);
         for (map, mut keys) in by_map {
             let (rules, runtime, tick) = rules[&map];
             let on_all = keys.remove(&ALL_KEYS).unwrap_or_default();
-            let mut lives = Vec::new();
+            let mut intervals = Vec::new();
             for mut events in keys.into_values() {
                 events.extend(on_all.iter().copied());
                 let calls = events.len() as u64;
                 self.totals.calls.fetch_add(calls, Ordering::Relaxed);
-                lives.extend(life::judge(&mut events, rules, self.told(runtime), accuse));
+                intervals.extend(checker::check(
+                    &mut events,
+                    rules,
+                    self.end_began(runtime),
+                    report,
+                ));
             }
-            life::judge_order(lives, tick, accuse);
+            checker::check_order(intervals, tick, report);
         }
     }
 

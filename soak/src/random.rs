@@ -99,17 +99,17 @@ pub fn run(casts: &[Cast], setting: Setting) -> bool {
     finish(&program)
 }
 
-/// Waits for the end of a program and judges it.
+/// Waits for the end of a program and checks it.
 pub fn finish(program: &Arc<Program>) -> bool {
     if !program.settle() {
         if program.runtimes.iter().any(Hosted::is_hung_by_tokio) {
             println!("void: tokio hangs: seed {}", program.seed);
             return true;
         }
-        program.accuse(Kind::Hang, &program.stuck());
+        program.report(Kind::Hang, &program.stuck());
         return false;
     }
-    program.judge();
+    program.check();
     program.end();
     true
 }

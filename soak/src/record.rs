@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use crate::life::{Act, Call, Event};
+use crate::checker::{Act, Call, Event};
 
 /// What a call was made on: a map, and a key in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,13 +36,13 @@ impl Record {
         self.keep_of(subject, 0, act, answer);
     }
 
-    /// Keeps a call on a life that is known.
-    pub fn keep_of(&mut self, subject: Subject, life: u64, act: Act, answer: (bool, Call)) {
+    /// Keeps a call on an interval that is known.
+    pub fn keep_of(&mut self, subject: Subject, interval: u64, act: Act, answer: (bool, Call)) {
         let (answer, call) = answer;
         let event = Event {
             call,
             act,
-            life,
+            interval,
             answer,
             is_vague: subject.key == ALL_KEYS,
         };

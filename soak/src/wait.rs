@@ -127,11 +127,11 @@ impl Waits {
             }
         }
         drop(waiting);
-        let told = overslept.into_iter().map(|(abort, what, since, state)| {
+        let texts = overslept.into_iter().map(|(abort, what, since, state)| {
             abort.abort();
             format!("{what} sleeps, and was due {since:?} ago: {state}")
         });
-        told.collect()
+        texts.collect()
     }
 
     /// Ends all waits, without a word.
@@ -142,11 +142,11 @@ impl Waits {
         aborts.iter().for_each(AbortHandle::abort);
     }
 
-    pub fn told(&self) -> Vec<String> {
+    pub fn texts(&self) -> Vec<String> {
         let waiting = self.waiting.lock().unwrap();
-        let told = waiting
+        let texts = waiting
             .values()
             .map(|one| format!("{}, {:?}", one.wait.what, (one.wait.due)()));
-        told.collect()
+        texts.collect()
     }
 }

@@ -35,8 +35,8 @@ pub enum End {
 pub struct Hosted {
     pub flavour: Flavour,
     pub handle: Handle,
-    /// When it was told to end.
-    pub told: Arc<OnceLock<Instant>>,
+    /// When its end began.
+    pub end_began: Arc<OnceLock<Instant>>,
     /// When a sleep of tokio's was woken that nothing but the end of the time driver wakes.
     pub ended: Arc<Ended>,
     /// An actor has blocked its worker in place.
@@ -125,11 +125,11 @@ pub fn build(flavour: Flavour) -> Runtime {
 
 impl Hosted {
     pub fn new(flavour: Flavour) -> Hosted {
-        let told = Arc::<OnceLock<Instant>>::default();
+        let end_began = Arc::<OnceLock<Instant>>::default();
         let (stop, stopped) = oneshot::channel();
         let (started, start) = mpsc::channel();
         let keeper = thread::spawn({
-            let told = told.clone();
+            let end_began = end_began.clone();
             move || {
                 let runtime = build(flavour);
                 started.send(runtime.handle().clone()).unwrap();
@@ -137,7 +137,7 @@ impl Hosted {
                     Flavour::Current => runtime.block_on(stopped),
                     Flavour::Multi(_) => stopped.blocking_recv(),
                 };
-                told.set(Instant::now()).unwrap();
+                end_began.set(Instant::now()).unwrap();
                 match end.unwrap_or(End::Drop) {
                     End::Drop => drop(runtime),
                     End::Background => runtime.shutdown_background(),
@@ -156,7 +156,7 @@ impl Hosted {
             ended: Ended::of(&handle),
             blocks_in_place: AtomicBool::new(false),
             handle,
-            told,
+            end_began,
             twin,
             stop: Mutex::new(Some(stop)),
             keeper: Mutex::new(Some(keeper)),
@@ -180,17 +180,18 @@ impl Hosted {
 
     /// Its own timers come in time, or it ends.
     pub fn is_fresh(&self) -> bool {
-        self.told.get().is_some() || self.twin.is_fresh()
+        self.end_began.get().is_some() || self.twin.is_fresh()
     }
 
-    /// It was told to end, and tokio has not told its own timers.
+    /// Its end began, and tokio has not ended its own timers.
     pub fn is_ending(&self) -> bool {
-        self.told.get().is_some() && self.ended.at().is_none()
+        self.end_began.get().is_some() && self.ended.at().is_none()
     }
 
     /// Tokio itself hangs. It hands a worker that blocks in place over to a thread of the pool for
-    /// blocking calls. If the runtime was told to end just before, the pool takes nothing any more.
-    /// Then nobody runs the tasks or tells tokio's own timers, and the actor waits for a task.
+    /// blocking calls. If the end of the runtime began just before, the pool takes nothing any
+    /// more. Then nobody runs the tasks or tells tokio's own timers, and the actor waits for a
+    /// task.
     pub fn is_hung_by_tokio(&self) -> bool {
         self.is_ending() && self.blocks_in_place.load(Ordering::Relaxed)
     }
@@ -199,12 +200,12 @@ impl Hosted {
     pub fn state(&self) -> String {
         let keeper = self.keeper.lock().unwrap();
         let has_ended = keeper.as_ref().is_none_or(JoinHandle::is_finished);
-        let (told, flavour) = (self.told.get().map(Instant::elapsed), self.flavour);
+        let (end_began, flavour) = (self.end_began.get().map(Instant::elapsed), self.flavour);
         let (how, ended) = (self.ended.how.get(), self.ended.at().map(|at| at.elapsed()));
-        match told {
+        match end_began {
             None => format!("{flavour:?} runs"),
-            Some(told) => format!(
-                "{flavour:?} told to end by {how:?} {told:?} ago, {has_ended}; its time driver {ended:?} ago"
+            Some(end_began) => format!(
+                "{flavour:?} shut down by {how:?} {end_began:?} ago, {has_ended}; its time driver {ended:?} ago"
             ),
         }
     }

@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use crate::{Act, Call, Time};
 
-/// A call that has set something, such as when a life is due.
+/// A call that has set something, such as when an interval is due.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting<T, To> {
     pub call: Call<T>,
-    /// It has surely set this, and not the same of another life.
+    /// It has surely set this, and not the same of another interval.
     pub is_sure: bool,
     pub to: To,
 }

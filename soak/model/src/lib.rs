@@ -1,11 +1,12 @@
-//! What may be said of a deadline or of a delayed value, by the calls that were made on it: the
-//! model that the soak and the random schedules share.
+//! A checker in the style of those for linearizability: could the calls on one deadline or one key
+//! have given the answers and the outcome that a history records? The soak and the random schedules
+//! share it.
 //!
-//! From the record of the calls on one deadline or one key it decides whether their answers and the
-//! outcome are possible. Each call took effect at one moment between the two readings of the clock
-//! around it. A call *surely* met a life if it lies wholly within it, and *possibly* if it overlaps
-//! it. Whatever allows an outcome counts if it is possible, and whatever forbids one only if it is
-//! sure. So the checker accuses nobody wrongly, and its checks of what is early are exact.
+//! An *interval* is the time of one deadline or value, from the call that begins it to the one that
+//! ends it. Each call took effect at one moment between the two readings of the clock around it. A
+//! call *surely* met an interval if it lies wholly within it, and *possibly* if it overlaps it. A
+//! call that may explain an outcome counts if it is possible, and one that rules it out only if it
+//! is sure. So each violation that is reported is one, and the checks of what is early are exact.
 
 mod dues;
 
@@ -125,7 +126,8 @@ pub enum Outcome<T> {
 
 #[derive(Clone, Copy, Debug)]
 pub enum Act<T> {
-    /// A life begins, with this timeout. The answer says whether it may have ended another one.
+    /// An interval begins, with this timeout. The answer says whether the call may have ended
+    /// another one.
     Begin(Due<T>),
     /// However often it is moved, it is due when this has passed.
     Cap(Duration),
@@ -149,7 +151,7 @@ pub enum Act<T> {
     Remove,
     /// A drain gave the key.
     Drained,
-    /// Ends whatever life there is under the key.
+    /// Ends whatever interval there is under the key.
     Take,
     End(Outcome<T>),
 }
@@ -159,8 +161,8 @@ pub enum Act<T> {
 pub struct Event<T> {
     pub call: Call<T>,
     pub act: Act<T>,
-    /// The life that it met, or zero if that is whichever was under the key.
-    pub life: u64,
+    /// The interval that it met, or zero if that is whichever was under the key.
+    pub interval: u64,
     pub answer: bool,
     /// It was a call on all keys, and what it did to this one is not known.
     pub is_vague: bool,
@@ -176,9 +178,9 @@ pub enum Rules {
     Value,
 }
 
-/// What is known of a life that was judged.
-pub struct Judged<T> {
-    pub life: u64,
+/// What is known of an interval that was checked.
+pub struct Checked<T> {
+    pub interval: u64,
     pub outcome: Option<Outcome<T>>,
     /// What may have moved its due. The first of them began it.
     pub moves: Vec<Move<T>>,
@@ -198,24 +200,23 @@ pub struct Out<T> {
     set: T,
 }
 
-/// Judges all that was recorded of one deadline or one key. `shutdown` is when its runtime was told
-/// to end.
-pub fn judge<T: Time>(
+/// Checks the history of one deadline or one key. `shutdown` is when the end of its runtime began.
+pub fn check<T: Time>(
     events: &mut [Event<T>],
     rules: Rules,
     shutdown: Option<T>,
-    mut accuse: impl FnMut(Kind, String),
-) -> Vec<Judged<T>> {
-    let mut judged = Vec::new();
+    mut report: impl FnMut(Kind, String),
+) -> Vec<Checked<T>> {
+    let mut checked = Vec::new();
     events.sort_by_key(|event| event.call.before);
     let events = &*events;
     let Some(longest) = events.iter().map(|e| e.call.after - e.call.before).max() else {
-        return judged;
+        return checked;
     };
     let ends: HashMap<u64, &Event<T>> = events
         .iter()
-        .filter(|event| event.life != 0 && matches!(event.act, Act::End(_) | Act::Take))
-        .map(|event| (event.life, event))
+        .filter(|event| event.interval != 0 && matches!(event.act, Act::End(_) | Act::Take))
+        .map(|event| (event.interval, event))
         .rev()
         .collect();
     let mut times = HashMap::<u64, usize>::new();
@@ -223,46 +224,46 @@ pub fn judge<T: Time>(
         .iter()
         .filter(|event| matches!(event.act, Act::End(_)))
     {
-        *times.entry(end.life).or_default() += 1;
+        *times.entry(end.interval).or_default() += 1;
     }
     for begin in events {
         if let Act::Begin(due) = begin.act {
-            let end = ends.get(&begin.life).copied();
+            let end = ends.get(&begin.interval).copied();
             let last = end.map(|end| end.call.after);
             let from =
                 events.partition_point(|e| since(begin.call.before, e.call.before) > longest);
             let to = last.map_or(events.len(), |last| {
                 events.partition_point(|event| event.call.before <= last)
             });
-            let life = Life::new(&events[from..], to - from, begin, due, end, rules);
-            life.judge(rules, shutdown, &mut accuse);
+            let interval = Interval::new(&events[from..], to - from, begin, due, end, rules);
+            interval.check(rules, shutdown, &mut report);
             if rules == Rules::Value {
-                let times = times.get(&begin.life).copied().unwrap_or(0);
-                life.judge_once(times, events, &mut accuse);
+                let times = times.get(&begin.interval).copied().unwrap_or(0);
+                interval.check_once(times, events, &mut report);
             }
-            judged.push(life.judged());
+            checked.push(interval.checked());
         }
     }
-    accuse_ghosts(events, rules, accuse);
-    judged
+    report_unknown(events, rules, report);
+    checked
 }
 
 /// Values come out in the order of their ticks. One that was due earlier by two ticks or more,
 /// and was set before the poll that gave a later one, should have come first. What was due when it
 /// was set counts from then, and from the beginning of the tick. Looks at the last few before each.
-pub fn judge_order<T: Time>(
-    lives: impl IntoIterator<Item = Judged<T>>,
+pub fn check_order<T: Time>(
+    intervals: impl IntoIterator<Item = Checked<T>>,
     tick: Duration,
-    accuse: impl FnMut(Kind, String),
+    report: impl FnMut(Kind, String),
 ) {
-    let outs = lives.into_iter().filter_map(|life| life.out);
-    judge_order_of(&mut outs.collect::<Vec<_>>(), tick, accuse);
+    let outs = intervals.into_iter().filter_map(|interval| interval.out);
+    check_order_of(&mut outs.collect::<Vec<_>>(), tick, report);
 }
 
-fn judge_order_of<T: Time>(
+fn check_order_of<T: Time>(
     outs: &mut [Out<T>],
     tick: Duration,
-    mut accuse: impl FnMut(Kind, String),
+    mut report: impl FnMut(Kind, String),
 ) {
     const LAST: usize = 64;
     outs.sort_by_key(|out| out.number);
@@ -277,38 +278,42 @@ fn judge_order_of<T: Time>(
                 "out of order: number {}, due {by:?} before number {}, was set {since:?} before that was polled for",
                 out.number, other.number
             );
-            accuse(Kind::WrongAnswer, text);
+            report(Kind::WrongAnswer, text);
         }
     }
 }
 
 /// A key that is found while nothing can be under it.
-fn accuse_ghosts<T: Time>(events: &[Event<T>], rules: Rules, mut accuse: impl FnMut(Kind, String)) {
+fn report_unknown<T: Time>(
+    events: &[Event<T>],
+    rules: Rules,
+    mut report: impl FnMut(Kind, String),
+) {
     let is_end =
-        |event: &&Event<T>| event.life != 0 && matches!(event.act, Act::End(_) | Act::Take);
+        |event: &&Event<T>| event.interval != 0 && matches!(event.act, Act::End(_) | Act::Take);
     // Of several the last one, because a deadline that has ended stays in its map.
     let ends: HashMap<u64, &Event<T>> = events
         .iter()
         .filter(is_end)
-        .map(|event| (event.life, event))
+        .map(|event| (event.interval, event))
         .collect();
-    let mut lives = events
+    let mut intervals = events
         .iter()
         .filter(|event| matches!(event.act, Act::Begin(_)))
         .peekable();
-    // The latest moment up to which a life that has begun by now may have gone on.
+    // The latest moment up to which an interval that has begun by now may have gone on.
     let mut until: Option<T> = None;
     let mut is_endless = false;
     let mut by_after: Vec<_> = events.iter().collect();
     by_after.sort_by_key(|event| event.call.after);
     for event in by_after {
-        while let Some(begin) = lives.next_if(|begin| begin.call.before <= event.call.after) {
-            match ends.get(&begin.life) {
+        while let Some(begin) = intervals.next_if(|begin| begin.call.before <= event.call.after) {
+            match ends.get(&begin.interval) {
                 Some(end) => until = until.max(Some(end.call.after)),
                 None => is_endless = true,
             }
         }
-        let is_found = event.answer && !event.is_vague && event.life == 0;
+        let is_found = event.answer && !event.is_vague && event.interval == 0;
         let is_look = match event.act {
             Act::Find => true,
             Act::Set(_) | Act::Extend(_) | Act::Look | Act::Expire => rules == Rules::Value,
@@ -317,14 +322,14 @@ fn accuse_ghosts<T: Time>(events: &[Event<T>], rules: Rules, mut accuse: impl Fn
         if is_found && is_look && !is_endless && until.is_none_or(|until| until < event.call.before)
         {
             let text = format!("a key was found that is in no map: {:?}", event.act);
-            accuse(Kind::WrongAnswer, text);
+            report(Kind::WrongAnswer, text);
         }
     }
 }
 
 /// The time from the beginning of one deadline, or of one value, to its end, and what was called
 /// meanwhile.
-struct Life<'a, T> {
+struct Interval<'a, T> {
     begin: &'a Event<T>,
     end: Option<&'a Event<T>>,
     /// What it may have met.
@@ -333,9 +338,9 @@ struct Life<'a, T> {
     sure_until: Option<T>,
     /// When a call was over that has surely taken it out of its map, or came after one that had.
     taken_out: Option<T>,
-    /// A call that began another life may have ended it.
+    /// A call that began another interval may have ended it.
     can_be_replaced: bool,
-    /// A call that says that it began another life, and ended none, while this one went on.
+    /// A call that says that it began another interval, and ended none, while this one went on.
     usurper: Option<&'a Event<T>>,
     /// What may have moved its due. The first of them began it.
     moves: Vec<Move<T>>,
@@ -343,7 +348,7 @@ struct Life<'a, T> {
     earliest: T,
 }
 
-impl<'a, T: Time> Life<'a, T> {
+impl<'a, T: Time> Interval<'a, T> {
     /// Of the events from when this one may have begun, the first `count` are from before its end.
     fn new(
         events: &'a [Event<T>],
@@ -352,12 +357,12 @@ impl<'a, T: Time> Life<'a, T> {
         due: Due<T>,
         end: Option<&'a Event<T>>,
         rules: Rules,
-    ) -> Life<'a, T> {
+    ) -> Interval<'a, T> {
         let may_end_it = |event: &&Event<T>| match event.act {
-            Act::Begin(_) => event.life != begin.life && event.answer,
-            Act::Remove => event.life == begin.life && event.answer,
-            Act::Take => event.life == 0 || event.life == begin.life,
-            Act::End(_) => event.life == begin.life && rules == Rules::Value,
+            Act::Begin(_) => event.interval != begin.interval && event.answer,
+            Act::Remove => event.interval == begin.interval && event.answer,
+            Act::Take => event.interval == 0 || event.interval == begin.interval,
+            Act::End(_) => event.interval == begin.interval && rules == Rules::Value,
             _ => false,
         };
         let overlaps = |event: &&Event<T>| event.call.after >= begin.call.before;
@@ -374,7 +379,7 @@ impl<'a, T: Time> Life<'a, T> {
         };
         let sure_until = ending_then.first().copied();
         let is_begin = |event: &&Event<T>| matches!(event.act, Act::Begin(_));
-        let mut life = Life {
+        let mut interval = Interval {
             begin,
             end,
             sure_until: sure_until
@@ -390,19 +395,21 @@ impl<'a, T: Time> Life<'a, T> {
             possible: window
                 .iter()
                 .filter(overlaps)
-                .filter(|event| event.life == 0 || event.life == begin.life)
+                .filter(|event| event.interval == 0 || event.interval == begin.interval)
                 .collect(),
             earliest: begin.call.before,
         };
-        life.moves = life.moves(due);
-        let earliest = earliest_due(&life.moves);
-        life.earliest = life.cap().map_or(earliest, |[cap, _]| earliest.min(cap));
+        interval.moves = interval.moves(due);
+        let earliest = earliest_due(&interval.moves);
+        interval.earliest = interval
+            .cap()
+            .map_or(earliest, |[cap, _]| earliest.min(cap));
         let beside = |event: &&Event<T>| matches!(event.act, Act::Begin(_)) && !event.answer;
-        life.usurper = window
+        interval.usurper = window
             .iter()
             .filter(beside)
-            .find(|event| event.life != begin.life && life.is_within(event.call));
-        life
+            .find(|event| event.interval != begin.interval && interval.is_within(event.call));
+        interval
     }
 
     fn is_within(&self, call: Call<T>) -> bool {
@@ -411,13 +418,13 @@ impl<'a, T: Time> Life<'a, T> {
     }
 
     fn is_sure(&self, event: &Event<T>) -> bool {
-        !event.is_vague && (event.life == self.begin.life || self.is_within(event.call))
+        !event.is_vague && (event.interval == self.begin.interval || self.is_within(event.call))
     }
 
-    fn judged(self) -> Judged<T> {
+    fn checked(self) -> Checked<T> {
         let expires = |event: &&&Event<T>| event.answer && matches!(event.act, Act::Expire);
-        Judged {
-            life: self.begin.life,
+        Checked {
+            interval: self.begin.interval,
             outcome: self.outcome().map(|(outcome, _)| outcome),
             is_expired_by_call: self
                 .possible
@@ -461,7 +468,7 @@ impl<'a, T: Time> Life<'a, T> {
     /// The end of the time that bounds it, read before the call that set it, and after it.
     fn cap(&self) -> Option<[T; 2]> {
         self.possible.iter().find_map(|event| match event.act {
-            Act::Cap(cap) if event.life == self.begin.life => {
+            Act::Cap(cap) if event.interval == self.begin.interval => {
                 Some([event.call.before + cap, event.call.after + cap])
             }
             _ => None,
@@ -488,10 +495,10 @@ impl<'a, T: Time> Life<'a, T> {
         let sets = self
             .possible
             .iter()
-            .filter(|event| event.answer || event.life != 0);
+            .filter(|event| event.answer || event.interval != 0);
         let settings = sets.filter_map(|event| {
             let (to, is_sure) = match event.act {
-                Act::Begin(due) if event.life == self.begin.life => (due, true),
+                Act::Begin(due) if event.interval == self.begin.interval => (due, true),
                 Act::Set(due) => (due, self.is_sure(event)),
                 // What is due already stays as it is.
                 Act::Expire => (Due::After(Duration::ZERO), false),
@@ -510,7 +517,7 @@ impl<'a, T: Time> Life<'a, T> {
         })
     }
 
-    fn judge(&self, rules: Rules, shutdown: Option<T>, accuse: &mut impl FnMut(Kind, String)) {
+    fn check(&self, rules: Rules, shutdown: Option<T>, report: &mut impl FnMut(Kind, String)) {
         let possibly = |act: fn(&Act<T>) -> bool| {
             self.possible
                 .iter()
@@ -533,42 +540,48 @@ impl<'a, T: Time> Life<'a, T> {
         match (elapsed, outcome) {
             (Some(elapsed), _) if elapsed < self.earliest && !can_be_expired => {
                 let early = self.earliest - elapsed;
-                accuse(Kind::Early, format!("early by {early:?}: {}", self.told()));
+                report(
+                    Kind::Early,
+                    format!("early by {early:?}: {}", self.history()),
+                );
             }
             (_, Some((Outcome::Out { due, .. }, call))) if due > call.after => {
                 let early = due - call.after;
-                accuse(Kind::Early, format!("out {early:?} early: {}", self.told()));
+                report(
+                    Kind::Early,
+                    format!("out {early:?} early: {}", self.history()),
+                );
             }
             // The clock of a runtime that has ended stands still.
             (_, Some((Outcome::Out { due, .. }, call)))
                 if shutdown.is_none() && !self.may_be_due(due, call) =>
             {
                 let text = "due at a time that no call has set";
-                accuse(Kind::WrongAnswer, format!("{text}: {}", self.told()));
+                report(Kind::WrongAnswer, format!("{text}: {}", self.history()));
             }
             _ => {}
         }
         if self.usurper.is_some() {
             let text = "a key that was in the map was taken to be absent";
-            accuse(Kind::WrongAnswer, format!("{text}: {}", self.told()));
+            report(Kind::WrongAnswer, format!("{text}: {}", self.history()));
         }
-        let was_told = |call: Call<T>| shutdown.is_some_and(|told| told <= call.after);
+        let has_ended = |call: Call<T>| shutdown.is_some_and(|began| began <= call.after);
         if rules == Rules::Value {
             for event in &self.possible {
                 if !event.answer && matches!(event.act, Act::Find) && self.is_within(event.call) {
                     let text = "a key in the map was not found";
-                    accuse(Kind::WrongAnswer, format!("{text}: {}", self.told()));
+                    report(Kind::WrongAnswer, format!("{text}: {}", self.history()));
                 }
             }
-            self.judge_answers(rules, can_be_expired, was_told, accuse);
-            self.judge_overdue(was_told, accuse);
+            self.check_answers(rules, can_be_expired, has_ended, report);
+            self.check_overdue(has_ended, report);
             return;
         }
         let cancels = surely(|act| matches!(act, Act::Cancel));
         let expires = surely(|act| matches!(act, Act::Expire));
         if cancels + expires > 1 {
             let text = format!("{cancels} cancels and {expires} expires were true");
-            accuse(Kind::TwoOutcomes, format!("{text}: {}", self.told()));
+            report(Kind::TwoOutcomes, format!("{text}: {}", self.history()));
         }
         let is_possible = match outcome {
             None => true,
@@ -576,61 +589,61 @@ impl<'a, T: Time> Life<'a, T> {
             Some((Outcome::Cancelled, _)) => expires == 0 && can_be_cancelled,
             Some((Outcome::Drained, _)) => cancels + expires == 0 && can_be_drained,
             Some((Outcome::Replaced, _)) => cancels + expires == 0 && self.can_be_replaced,
-            Some((Outcome::Shutdown, call)) => was_told(call) && cancels + expires == 0,
+            Some((Outcome::Shutdown, call)) => has_ended(call) && cancels + expires == 0,
             Some(_) => cancels + expires == 0,
         };
         if !is_possible {
-            accuse(
+            report(
                 Kind::TwoOutcomes,
-                format!("impossible outcome: {}", self.told()),
+                format!("impossible outcome: {}", self.history()),
             );
         }
-        self.judge_place(can_be_expired, outcome.map(|(outcome, _)| outcome), accuse);
+        self.check_place(can_be_expired, outcome.map(|(outcome, _)| outcome), report);
         let can_be_ended = can_be_expired || can_be_cancelled;
-        self.judge_answers(rules, can_be_ended, was_told, accuse);
+        self.check_answers(rules, can_be_ended, has_ended, report);
     }
 
     /// A value comes out once, one way, unless a call has dropped what was in the map.
-    fn judge_once(&self, times: usize, events: &[Event<T>], accuse: &mut impl FnMut(Kind, String)) {
-        let drops = |event: &&Event<T>| event.life == 0 && matches!(event.act, Act::Take);
+    fn check_once(&self, times: usize, events: &[Event<T>], report: &mut impl FnMut(Kind, String)) {
+        let drops = |event: &&Event<T>| event.interval == 0 && matches!(event.act, Act::Take);
         let may_be_dropped = |event: &Event<T>| event.call.after >= self.begin.call.before;
         let is_dropped = || events.iter().filter(drops).any(may_be_dropped);
         if times > 1 || times == 0 && !is_dropped() {
             let text = format!("a value came out {times} times");
-            accuse(Kind::ValueLost, format!("{text}: {}", self.told()));
+            report(Kind::ValueLost, format!("{text}: {}", self.history()));
         }
     }
 
     /// A deadline is in its map until something takes it out, pending or not. A deadline that is
     /// taken out while it is pending does not elapse.
-    fn judge_place(
+    fn check_place(
         &self,
         can_be_expired: bool,
         outcome: Option<Outcome<T>>,
-        accuse: &mut impl FnMut(Kind, String),
+        report: &mut impl FnMut(Kind, String),
     ) {
         let is_in_time = self.taken_out.is_some_and(|out| out < self.earliest);
         if is_in_time && !can_be_expired && outcome == Some(Outcome::Elapsed) {
             let text = "it elapsed after it was taken out of its map";
-            accuse(Kind::WrongAnswer, format!("{text}: {}", self.told()));
+            report(Kind::WrongAnswer, format!("{text}: {}", self.history()));
         }
         for event in &self.possible {
             let looks = matches!(event.act, Act::Find | Act::Remove);
             if looks && !event.answer && self.is_within(event.call) {
                 let text = format!("{:?} was {}", event.act, event.answer);
-                accuse(Kind::WrongAnswer, format!("{text}: {}", self.told()));
+                report(Kind::WrongAnswer, format!("{text}: {}", self.history()));
             }
         }
     }
 
     /// Whoever says that it is pending comes before whoever says that it has ended, and it does not
     /// end before its time.
-    fn judge_answers(
+    fn check_answers(
         &self,
         rules: Rules,
         can_be_ended: bool,
-        was_told: impl Fn(Call<T>) -> bool,
-        accuse: &mut impl FnMut(Kind, String),
+        has_ended: impl Fn(Call<T>) -> bool,
+        report: &mut impl FnMut(Kind, String),
     ) {
         let sure = || self.possible.iter().filter(|event| self.is_sure(event));
         let is_question = |event: &&&Event<T>| is_question(&event.act);
@@ -639,7 +652,7 @@ impl<'a, T: Time> Life<'a, T> {
             (Rules::Value, Act::End(Outcome::Out { .. })) => true,
             _ => is_question(event) && !event.answer,
         };
-        // It makes each value due that is in the map, and is not told of which it was true.
+        // It makes each value due that is in the map, and its answer does not say for which.
         let makes_due = |event: &&&Event<T>| {
             let expires = rules == Rules::Value && matches!(event.act, Act::Expire);
             expires && self.is_within(event.call)
@@ -653,39 +666,39 @@ impl<'a, T: Time> Life<'a, T> {
         if let Some(pending) = pending.max_by_key(|event| event.call.before) {
             if pending.call.before > ended.after {
                 let text = format!("{:?} was true after the end", pending.act);
-                accuse(Kind::TwoOutcomes, format!("{text}: {}", self.told()));
+                report(Kind::TwoOutcomes, format!("{text}: {}", self.history()));
             }
         }
         // A map that took it out ends it at any time.
         let is_taken = self.sure_until.is_some_and(|until| until <= ended.after);
-        if ended.after < self.earliest && !can_be_ended && !is_taken && !was_told(ended) {
+        if ended.after < self.earliest && !can_be_ended && !is_taken && !has_ended(ended) {
             let early = self.earliest - ended.after;
-            accuse(
+            report(
                 Kind::Early,
-                format!("ended {early:?} too soon: {}", self.told()),
+                format!("ended {early:?} too soon: {}", self.history()),
             );
         }
     }
 
     /// No answer shows or moves a value that is due by the clock, however busy the stream is.
-    fn judge_overdue(
+    fn check_overdue(
         &self,
-        was_told: impl Fn(Call<T>) -> bool,
-        accuse: &mut impl FnMut(Kind, String),
+        has_ended: impl Fn(Call<T>) -> bool,
+        report: &mut impl FnMut(Kind, String),
     ) {
         let sure = self.possible.iter().filter(|event| self.is_sure(event));
         for event in sure.filter(|event| event.answer && is_question(&event.act)) {
             let due = latest_due(&seen_by(&self.moves, event.call), Duration::ZERO);
             let due = self.cap().map_or(due, |[_, cap]| due.min(cap));
-            if due <= event.call.before && !was_told(event.call) {
+            if due <= event.call.before && !has_ended(event.call) {
                 let text = format!("{:?} met a value that was overdue", event.act);
-                accuse(Kind::WrongAnswer, format!("{text}: {}", self.told()));
+                report(Kind::WrongAnswer, format!("{text}: {}", self.history()));
             }
         }
     }
 
-    /// The record, from the beginning of the life.
-    fn told(&self) -> String {
+    /// The history, from the beginning of the interval.
+    fn history(&self) -> String {
         let start = self.begin.call.before;
         let at = |instant: T| {
             if instant >= start {
@@ -695,7 +708,7 @@ impl<'a, T: Time> Life<'a, T> {
             }
         };
         let skipped = self.possible.len().saturating_sub(12);
-        let told = self.possible.iter().skip(skipped).map(|event| {
+        let calls = self.possible.iter().skip(skipped).map(|event| {
             let (before, after) = (at(event.call.before), at(event.call.after));
             let sure = if self.is_sure(event) { "" } else { " perhaps" };
             format!(
@@ -703,8 +716,8 @@ impl<'a, T: Time> Life<'a, T> {
                 event.act, event.answer
             )
         });
-        let told: Vec<_> = told.collect();
-        format!("due at {}us; {}", at(self.earliest), told.join("; "))
+        let calls: Vec<_> = calls.collect();
+        format!("due at {}us; {}", at(self.earliest), calls.join("; "))
     }
 }
 

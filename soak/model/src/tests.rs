@@ -6,7 +6,7 @@ const MS: Duration = Duration::from_millis(1);
 const BEGIN: Act<Instant> = Act::Begin(Due::After(Duration::from_millis(10)));
 const ELAPSED: Act<Instant> = Act::End(Outcome::Elapsed);
 
-/// A call from one millisecond to another, on the one life of a test or on whichever it met.
+/// A call from one millisecond to another, on the one interval of a test or on whichever it met.
 fn call(
     start: Instant,
     (before, after): (u32, u32),
@@ -19,32 +19,32 @@ fn call(
             after: start + after * MS,
         },
         act,
-        life: u64::from(matches!(act, Act::Begin(_) | Act::End(_) | Act::Cap(_))),
+        interval: u64::from(matches!(act, Act::Begin(_) | Act::End(_) | Act::Cap(_))),
         answer,
         is_vague: false,
     }
 }
 
-/// What is accused in a record, once each.
-fn accused_of(rules: Rules, mut events: Vec<Event<Instant>>) -> Vec<Kind> {
+/// The violations in a history, once each.
+fn violations_in(rules: Rules, mut events: Vec<Event<Instant>>) -> Vec<Kind> {
     let mut kinds = Vec::new();
-    judge(&mut events, rules, None, |kind, _| kinds.push(kind));
+    check(&mut events, rules, None, |kind, _| kinds.push(kind));
     kinds.dedup();
     kinds
 }
 
-/// What is accused where a life began at 0 ms, to be due 10 ms later.
-fn accused(rules: Rules, calls: &[((u32, u32), Act<Instant>, bool)]) -> Vec<Kind> {
+/// The violations where an interval began at 0 ms, to be due 10 ms later.
+fn violations(rules: Rules, calls: &[((u32, u32), Act<Instant>, bool)]) -> Vec<Kind> {
     let start = Instant::now();
     let begin = call(start, (0, 1), BEGIN, true);
     let calls = calls
         .iter()
         .map(|&(at, act, answer)| call(start, at, act, answer));
-    accused_of(rules, [begin].into_iter().chain(calls).collect())
+    violations_in(rules, [begin].into_iter().chain(calls).collect())
 }
 
 fn of_deadline(calls: &[((u32, u32), Act<Instant>, bool)]) -> Vec<Kind> {
-    accused(Rules::Deadline, calls)
+    violations(Rules::Deadline, calls)
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn a_reset_from_an_instant_counts_from_then_or_from_now() {
         let reset = Act::ResetFrom(start + since * MS);
         let calls = [((0, 1), BEGIN), ((5, 6), reset), ((end, end), ELAPSED)];
         let events = calls.map(|(at, act)| call(start, at, act, true));
-        accused_of(Rules::Deadline, events.into())
+        violations_in(Rules::Deadline, events.into())
     };
     for (since, due) in [(0, 10), (3, 13), (5, 15), (9, 15)] {
         assert_eq!(ends_at(due - 1, since), [Kind::Early], "{since}");
@@ -97,7 +97,7 @@ fn the_timeout_to_an_instant_counts_from_any_moment_of_the_call() {
         let begin = Act::Begin(Due::At(now + 10 * MS));
         let calls = [((0, 3), begin), ((5, 6), Act::Reset), ((end, end), ELAPSED)];
         let events = calls.map(|(at, act)| call(now, at, act, true));
-        accused_of(Rules::Deadline, events.into())
+        violations_in(Rules::Deadline, events.into())
     };
     assert_eq!(ends_at(11), [Kind::Early]);
     assert_eq!(ends_at(12), []);
@@ -127,7 +127,7 @@ fn nothing_is_true_after_the_end_and_no_two_ends_are() {
 fn a_key_is_found_while_its_value_is_in_the_map_and_only_then() {
     let finds = |answer, at| {
         let end = ((14, 15), ELAPSED, true);
-        accused(Rules::Value, &[end, ((at, at), Act::Find, answer)])
+        violations(Rules::Value, &[end, ((at, at), Act::Find, answer)])
     };
     for (at, is_in) in [(5, true), (13, true), (20, false)] {
         assert_eq!(finds(is_in, at), []);
@@ -139,7 +139,7 @@ fn a_key_is_found_while_its_value_is_in_the_map_and_only_then() {
 fn a_value_is_pending_until_its_due_or_what_made_it_due() {
     let out = ((34, 35), ELAPSED, true);
     let looks = |first: ((u32, u32), Act<Instant>, bool), answer, at| {
-        accused(Rules::Value, &[first, ((at, at), Act::Look, answer), out])
+        violations(Rules::Value, &[first, ((at, at), Act::Look, answer), out])
     };
     let find = ((2, 3), Act::Find, true);
     assert_eq!(looks(find, true, 9), []);
@@ -177,9 +177,9 @@ fn a_key_is_not_absent_while_something_is_surely_under_it() {
         let mut events = vec![call(start, (0, 1), BEGIN, true)];
         events.extend(taken.map(|taken| call(start, (2, taken), Act::Take, true)));
         let mut other = call(start, (5, 6), BEGIN, false);
-        other.life = 2;
+        other.interval = 2;
         events.push(other);
-        accused_of(Rules::Deadline, events)
+        violations_in(Rules::Deadline, events)
     };
     assert_eq!(inserts(None), [Kind::WrongAnswer]);
     assert_eq!(inserts(Some(4)), []);
@@ -193,7 +193,7 @@ fn a_life_is_the_latest_due_and_bounds_the_earliest() {
         let out = Act::End(Outcome::Out { due, number: 0 });
         let far = Act::Set(Due::After(100 * MS));
         let cap = ((0, 1), Act::Cap(20 * MS), true);
-        accused(
+        violations(
             Rules::Value,
             &[cap, ((2, 3), far, true), ((50, 50), out, true)],
         )
@@ -208,9 +208,9 @@ fn a_deadline_is_replaced_by_an_insert_that_replaces() {
     let replaced = |replaces| {
         let start = Instant::now();
         let mut other = call(start, (2, 4), BEGIN, replaces);
-        other.life = 2;
+        other.interval = 2;
         let end = call(start, (4, 4), Act::End(Outcome::Replaced), true);
-        accused_of(
+        violations_in(
             Rules::Deadline,
             vec![call(start, (0, 3), BEGIN, true), other, end],
         )
@@ -230,8 +230,8 @@ fn a_removed_deadline_neither_elapses_nor_is_found() {
             call(start, (13, 13), Act::Take, true),
             call(start, (14, 14), Act::Find, finds),
         ];
-        (events[1].life, events[3].life) = (1, 1);
-        accused_of(Rules::Deadline, events)
+        (events[1].interval, events[3].interval) = (1, 1);
+        violations_in(Rules::Deadline, events)
     };
     assert_eq!(removed(true, Outcome::Cancelled, false), []);
     assert_eq!(removed(true, Outcome::Elapsed, false), [Kind::WrongAnswer]);
@@ -275,15 +275,15 @@ fn values_that_were_set_in_time_come_out_in_their_order() {
         due: start + due * MS,
         set: start + set * MS,
     };
-    let accused = |set| {
+    let violations = |set| {
         let mut times = 0;
         let mut outs = [out(0, 10, 9, 1), out(1, 10, 7, set)];
-        judge_order_of(&mut outs, MS, |_, _| times += 1);
+        check_order_of(&mut outs, MS, |_, _| times += 1);
         times
     };
-    assert_eq!(accused(2), 1);
+    assert_eq!(violations(2), 1);
     assert_eq!(
-        accused(10),
+        violations(10),
         0,
         "perhaps it was set after the other one came out"
     );
@@ -294,9 +294,9 @@ fn a_value_comes_out_once_unless_a_call_drops_it() {
     let out = |at| ((at, at), Act::End(Outcome::Taken), true);
     let find = ((2, 3), Act::Find, true);
     let dropped = ((4, 5), Act::Take, true);
-    assert_eq!(accused(Rules::Value, &[find, out(4)]), []);
-    assert_eq!(accused(Rules::Value, &[find]), [Kind::ValueLost]);
-    assert_eq!(accused(Rules::Value, &[find, dropped]), []);
-    let twice = accused(Rules::Value, &[find, out(4), out(6)]);
+    assert_eq!(violations(Rules::Value, &[find, out(4)]), []);
+    assert_eq!(violations(Rules::Value, &[find]), [Kind::ValueLost]);
+    assert_eq!(violations(Rules::Value, &[find, dropped]), []);
+    let twice = violations(Rules::Value, &[find, out(4), out(6)]);
     assert!(twice.contains(&Kind::ValueLost), "{twice:?}");
 }

@@ -1,9 +1,9 @@
 //! A `Deadline`, with a warning before it or without, the task that awaits it, and three threads
 //! with its handle.
 //!
-//! Judged: it has exactly one outcome, and every answer agrees with it. It never expires before the
-//! resets that were in time allow it. The task is woken for it in time. No warning comes before the
-//! notice of a due that it may have had. There is at most one for each of them, and the task is
+//! Checked: it has exactly one outcome, and every answer agrees with it. It never expires before
+//! the resets that were in time allow it. The task is woken for it in time. No warning comes before
+//! the notice of a due that it may have had. There is at most one for each of them, and the task is
 //! woken in time for that of the last.
 
 use std::future::Future;
@@ -17,17 +17,17 @@ use tickwheel::{Deadline, Instant, ResetHandle};
 use tickwheel_soak_model::{Event, Move, Outcome, Rules, earliest_due, latest_due, seen_by};
 use under_std::time::passed;
 
-use crate::books::{Act, Books, Judgement, LONE, after};
 use crate::calls::call;
+use crate::history::{Act, CheckedHistory, History, LONE, after};
 use crate::record::{Moment, Record, Span};
 use crate::wait::{Ready, await_all};
 use crate::world::{LONGEST, MS, Place, World, below, delay, grace, one_in};
 
-/// The life of the only deadline.
+/// The number of the only interval.
 const LIFE: u64 = 1;
 
-/// The dues that were told, and when.
-type Told = Record<(Duration, Span)>;
+/// The dues that handles reported, and when.
+type Reported = Record<(Duration, Span)>;
 
 pub fn run() {
     if one_in(4) {
@@ -70,7 +70,7 @@ pub fn run_with_warnings() {
         let is_early = warning.ended + notice < from;
         assert!(!is_early, "{warning:?} before {from:?}: {moves:#?}");
     }
-    judge_missed(&awaited, notice, &warnings);
+    check_missed(&awaited, notice, &warnings);
 }
 
 /// A delay that leaves time for a warning more often than others do.
@@ -84,7 +84,7 @@ fn short_or_long() -> Duration {
 
 /// Whoever was surely not warned of the last due was woken when its notice began, and polled too
 /// late.
-fn judge_missed(awaited: &Awaited, notice: Duration, warnings: &[Span]) {
+fn check_missed(awaited: &Awaited, notice: Duration, warnings: &[Span]) {
     let moves = &awaited.moves;
     let Some((since, woken)) = awaited.expired.and_then(|ready| ready.woken) else {
         return;
@@ -143,19 +143,19 @@ where
     F: Future<Output = Result<(), Cancelled>> + Unpin + Send + 'static,
 {
     let world = World::begin();
-    let (books, told) = (Books::new(Rules::Deadline, 1), Told::new());
+    let (history, reported) = (History::new(Rules::Deadline, 1), Reported::new());
     let timeout = delay();
     let (deadline, made) = Span::of(|| world.timer.deadline(timeout));
-    books.note_of(LONE, LIFE, Act::Begin(after(timeout)), true, made);
+    history.note_of(LONE, LIFE, Act::Begin(after(timeout)), true, made);
     let handle = deadline.handle();
     let threads: Vec<_> = (0..3)
         .map(|_| {
-            let (place, handle, books) = (world.place(), handle.clone(), books.clone());
-            let (origin, told) = (world.origin, told.clone());
+            let (place, handle, history) = (world.place(), handle.clone(), history.clone());
+            let (origin, reported) = (world.origin, reported.clone());
             let number = 1 + below(4);
             world
                 .place()
-                .spawn(move || act(&place, &handle, &books, &told, number, origin, delay))
+                .spawn(move || act(&place, &handle, &history, &reported, number, origin, delay))
         })
         .collect();
     let awaited = awaited(deadline);
@@ -169,20 +169,20 @@ where
     let (deadline, (), ready) = consumer.join().unwrap();
     assert!(!handle.reset(), "it has come to its end");
     drop(deadline);
-    books.note_end(LONE, LIFE, ready);
-    let Judgement {
+    history.note_end(LONE, LIFE, ready);
+    let CheckedHistory {
         mut last,
         over,
-        mut lives,
+        mut intervals,
         calls,
-    } = books.judge(&world);
-    let life = lives.remove(0);
-    let moves = life.moves;
-    let has_expired = ready.outcome == Outcome::Elapsed && !life.is_expired_by_call;
+    } = history.check(&world);
+    let interval = intervals.remove(0);
+    let moves = interval.moves;
+    let has_expired = ready.outcome == Outcome::Elapsed && !interval.is_expired_by_call;
     let is_in_time = world.is_punctual && !world.ends_early;
     if has_expired {
-        judge_told(&world, &told.take(), &moves);
-        judge_overdue(&calls, &moves);
+        check_reported(&world, &reported.take(), &moves);
+        check_overdue(&calls, &moves);
     }
     if has_look {
         // What the last pending poll has armed for the warning is gone when the task sees the end,
@@ -218,8 +218,8 @@ fn since() -> Moment {
 fn act(
     place: &Place,
     handle: &ResetHandle,
-    books: &Books,
-    dues: &Told,
+    history: &History,
+    dues: &Reported,
     number: u64,
     origin: Instant,
     delay: fn() -> Duration,
@@ -237,34 +237,37 @@ fn act(
             13 => Act::Cancel,
             _ => Act::Look,
         };
-        let mut told = None;
+        let mut reported = None;
         let asks = one_in(2);
         let (was_pending, span) = Span::of(|| match act {
             Act::Look if asks => {
-                told = handle.deadline().map(|due| due.duration_since(origin));
-                told.is_some()
+                reported = handle.deadline().map(|due| due.duration_since(origin));
+                reported.is_some()
             }
             _ => call(handle, act, |since| origin + since.at),
         });
-        books.note_of(LONE, LIFE, act, was_pending, span);
-        if let Some(told) = told {
-            dues.push((told, span));
+        history.note_of(LONE, LIFE, act, was_pending, span);
+        if let Some(reported) = reported {
+            dues.push((reported, span));
         }
     }
 }
 
-fn judge_told(world: &World, told: &[(Duration, Span)], moves: &[Move<Moment>]) {
-    for (told, span) in told.iter().filter(|_| !world.ends_early) {
+fn check_reported(world: &World, reported: &[(Duration, Span)], moves: &[Move<Moment>]) {
+    for (reported, span) in reported.iter().filter(|_| !world.ends_early) {
         let seen = seen_by(moves, span.call());
         let [from, to] = [earliest_due(&seen).at, latest_due(&seen, MS).at];
-        let is_true = from <= *told && (*told <= to || span.ended > LONGEST);
-        assert!(is_true, "{from:?} to {to:?}: {told:?} {span:?} {moves:#?}");
+        let is_true = from <= *reported && (*reported <= to || span.ended > LONGEST);
+        assert!(
+            is_true,
+            "{from:?} to {to:?}: {reported:?} {span:?} {moves:#?}"
+        );
     }
 }
 
 /// A call finds out what has passed, whether or not the driver has come to it. After a stall it may
 /// not, but here not as much time has passed as in a stall.
-fn judge_overdue(calls: &[(Option<u8>, Event<Moment>)], moves: &[Move<Moment>]) {
+fn check_overdue(calls: &[(Option<u8>, Event<Moment>)], moves: &[Move<Moment>]) {
     for (_, event) in calls {
         let is_before_any_stall = event.call.after.at < LONGEST;
         let is_look = !matches!(event.act, Act::Begin(_) | Act::End(_));

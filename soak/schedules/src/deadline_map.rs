@@ -1,10 +1,10 @@
 //! A `DeadlineMap`, a task that awaits two of its deadlines, and three threads that call it and
 //! await what they insert.
 //!
-//! Judged: each deadline has one outcome, and as many have an outcome as calls say. A deadline that
-//! no call expires never expires before the resets that were in time allow it. Its task is woken
-//! for it in time. Nothing goes into a map that is closed, nor stays in it, and in the end nothing
-//! is left.
+//! Checked: each deadline has one outcome, and as many have an outcome as calls say. A deadline
+//! that no call expires never expires before the resets that were in time allow it. Its task is
+//! woken for it in time. Nothing goes into a map that is closed, nor stays in it, and in the end
+//! nothing is left.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,8 +15,8 @@ use tickwheel::{DeadlineMap, Instant, KeyedDeadline};
 use tickwheel_soak_model::{Outcome, Rules};
 use under_std::time::passed;
 
-use crate::books::{Act, Books, Judgement, Key, after};
 use crate::calls::call;
+use crate::history::{Act, CheckedHistory, History, Key, after};
 use crate::record::{Moment, Span};
 use crate::wait::await_all;
 use crate::world::{Place, World, below, delay, one_in};
@@ -134,8 +134,8 @@ fn change() {
     let map = DeadlineMap::with_limit(&world.timer, limit);
     let shared = Shared {
         map: map.clone(),
-        books: Books::new(Rules::Deadline, KEYS),
-        lives: Arc::default(),
+        history: History::new(Rules::Deadline, KEYS),
+        intervals: Arc::default(),
         origin: world.origin,
     };
     let mut own = Vec::new();
@@ -162,21 +162,29 @@ fn change() {
     }
     assert_eq!(map.len(), 0, "the map is empty");
     assert!(map.close().is_empty());
-    let Judgement {
-        last, lives, calls, ..
-    } = shared.books.judge(&world);
+    let CheckedHistory {
+        last,
+        intervals,
+        calls,
+        ..
+    } = shared.history.check(&world);
     let did = |is_it: fn(&Act) -> bool| {
         let did = calls.iter().map(|(_, event)| event);
         did.filter(|event| event.answer && is_it(&event.act))
             .count()
     };
     // A call may have ended a deadline that was dropped.
-    let dropped = lives.iter().filter(|life| life.outcome.is_none()).count();
+    let dropped = intervals
+        .iter()
+        .filter(|interval| interval.outcome.is_none())
+        .count();
     for (outcome, by_calls) in [
         (Outcome::Cancelled, did(|act| matches!(act, Act::Cancel))),
         (Outcome::Drained, did(|act| matches!(act, Act::Drained))),
     ] {
-        let ended = lives.iter().filter(|life| life.outcome == Some(outcome));
+        let ended = intervals
+            .iter()
+            .filter(|interval| interval.outcome == Some(outcome));
         let seen = ended.count();
         assert!(
             (seen..=seen + dropped).contains(&by_calls),
@@ -187,14 +195,14 @@ fn change() {
     world.end(last);
 }
 
-/// Deadlines and their lives.
+/// Deadlines and their intervals.
 type Own = Vec<(KeyedDeadline<Key>, u64)>;
 
 #[derive(Clone)]
 struct Shared {
     map: Map,
-    books: Books,
-    lives: Arc<AtomicU64>,
+    history: History,
+    intervals: Arc<AtomicU64>,
     origin: Instant,
 }
 
@@ -208,7 +216,7 @@ impl Shared {
                 0..4 => self.insert(&mut own),
                 15 => {
                     let (count, span) = Span::of(|| self.map.expire_all());
-                    self.books.note(None, Act::Expire, count > 0, span);
+                    self.history.note(None, Act::Expire, count > 0, span);
                 }
                 16 => self.take_all(false),
                 17 if one_in(2) => self.take_all(true),
@@ -216,7 +224,7 @@ impl Shared {
                 which => {
                     let act = self.random_call(which);
                     let (answer, span) = Span::of(|| self.call(key, act, which));
-                    self.books.note(Some(key), act, answer, span);
+                    self.history.note(Some(key), act, answer, span);
                 }
             }
         }
@@ -262,19 +270,19 @@ impl Shared {
             }
         });
         if closes {
-            self.books.note_close(span);
+            self.history.note_close(span);
             self.assert_empty_if_closed();
         }
-        self.books.note(None, Act::Take, true, span);
+        self.history.note(None, Act::Take, true, span);
         for (key, _) in taken {
-            self.books.note(Some(key), Act::Drained, true, span);
+            self.history.note(Some(key), Act::Drained, true, span);
         }
     }
 
     /// After each insert and each close. An insert beside a close comes wholly before it or is an
     /// error. So once both have returned, the map holds no key, whichever was the last to return.
     fn assert_empty_if_closed(&self) {
-        let is_left = self.books.is_closed() && !self.map.is_empty();
+        let is_left = self.history.is_closed() && !self.map.is_empty();
         assert!(!is_left, "a key is left in a closed map");
     }
 
@@ -290,31 +298,31 @@ impl Shared {
         });
         match inserted {
             Ok(keyed) => {
-                let life = 1 + self.lives.fetch_add(1, Ordering::Relaxed);
-                self.books.assert_open(life, &span);
+                let interval = 1 + self.intervals.fetch_add(1, Ordering::Relaxed);
+                self.history.assert_open(interval, &span);
                 self.assert_empty_if_closed();
                 let begin = Act::Begin(after(timeout));
-                self.books.note_of(key, life, begin, !if_absent, span);
-                own.push((keyed, life));
+                self.history.note_of(key, interval, begin, !if_absent, span);
+                own.push((keyed, interval));
             }
             Err(InsertIfAbsentError::Occupied(_)) => {
-                self.books.note(Some(key), Act::Find, true, span);
+                self.history.note(Some(key), Act::Find, true, span);
             }
             Err(_) => {}
         }
     }
 
-    fn drop(&self, (keyed, life): (KeyedDeadline<Key>, u64)) {
+    fn drop(&self, (keyed, interval): (KeyedDeadline<Key>, u64)) {
         let key = *keyed.key();
         let ((), span) = Span::of(|| drop(keyed));
-        self.books.note_of(key, life, Act::Take, true, span);
+        self.history.note_of(key, interval, Act::Take, true, span);
     }
 
     /// Awaits all that is left.
     fn finish(&self, own: Own) {
-        for (keyed, life, ready) in await_all(own) {
-            self.books.note_end(*keyed.key(), life, ready);
-            self.drop((keyed, life));
+        for (keyed, interval, ready) in await_all(own) {
+            self.history.note_end(*keyed.key(), interval, ready);
+            self.drop((keyed, interval));
         }
     }
 }

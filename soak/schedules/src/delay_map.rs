@@ -1,6 +1,6 @@
 //! A `DelayMap`, its stream's consumer, and three threads.
 //!
-//! Judged: each value comes out once. It comes out of the stream at a deadline that one of the
+//! Checked: each value comes out once. It comes out of the stream at a deadline that one of the
 //! calls which may have been the last gave it, never before that, and every answer agrees with it,
 //! by the model that the soak has. The consumer is woken for it in time. Nothing goes into a map
 //! that is closed, and in the end nothing is left.
@@ -17,7 +17,7 @@ use tickwheel::{DelayMap, Expirations, Expiry, Instant, WeakDelayMap};
 use tickwheel_soak_model::{Outcome, Rules};
 use under_std::time::passed;
 
-use crate::books::{Act, Books, Key, after};
+use crate::history::{Act, History, Key, after};
 use crate::record::{Moment, Noting, Span, last_held_up};
 use crate::wait::Ready;
 use crate::world::{MS, Place, World, below, delay, one_in};
@@ -120,25 +120,25 @@ fn change() {
     let world = World::begin();
     let limit = if one_in(4) { 2 } else { usize::MAX };
     let (map, stream) = DelayMap::with_limit(&world.timer, limit);
-    let books = Books::new(Rules::Value, KEYS);
+    let history = History::new(Rules::Value, KEYS);
     for number in 0..below(3) {
-        insert(&map, &books, 100 + number);
+        insert(&map, &history, 100 + number);
     }
-    let (tells, told) = channel();
+    let (ends, ended) = channel();
     let consumer = {
-        let (books, weak) = (books.clone(), map.downgrade());
+        let (history, weak) = (history.clone(), map.downgrade());
         let (place, origin) = (world.place(), world.origin);
         world
             .place()
-            .spawn(move || consume(&place, stream, &weak, &books, &tells, origin))
+            .spawn(move || consume(&place, stream, &weak, &history, &ends, origin))
     };
     let threads: Vec<_> = (1..4)
         .map(|thread| {
-            let (place, map, books) = (world.place(), map.clone(), books.clone());
+            let (place, map, history) = (world.place(), map.clone(), history.clone());
             let calls = 1 + below(4);
             world
                 .place()
-                .spawn(move || act(&place, &map, &books, thread * 10, calls))
+                .spawn(move || act(&place, &map, &history, thread * 10, calls))
         })
         .collect();
     for thread in threads {
@@ -147,9 +147,9 @@ fn change() {
     world.calls_are_over();
     if !world.ends_early && one_in(2) {
         // What is left comes out of the stream before anything else wakes the consumer.
-        let taken = books.count(|act| matches!(act, Act::End(Outcome::Taken)));
-        for _ in taken..books.count(|act| matches!(act, Act::Begin(_))) {
-            told.recv().unwrap();
+        let taken = history.count(|act| matches!(act, Act::End(Outcome::Taken)));
+        for _ in taken..history.count(|act| matches!(act, Act::Begin(_))) {
+            ended.recv().unwrap();
         }
         world.wait_until_idle();
     }
@@ -160,7 +160,7 @@ fn change() {
         let (left, span) = Span::of(|| map.close());
         has_rest = !left.is_empty();
         took(
-            &books,
+            &history,
             left.iter().map(|&(key, value, _)| (key, value)),
             span,
         );
@@ -169,14 +169,14 @@ fn change() {
     if let Some(map) = kept {
         let (left, span) = Span::of(|| map.drain());
         took(
-            &books,
+            &history,
             left.iter().map(|&(key, value, _)| (key, value)),
             span,
         );
         assert_eq!(map.len(), 0, "the map is empty");
     }
     drop(stream);
-    let last = books.judge(&world).last;
+    let last = history.check(&world).last;
     // The clock may just have come to what the close has taken out.
     let last = if has_rest { Duration::MAX } else { last };
     assert_eq!(world.timer.metrics().pending, 0, "nothing is armed");
@@ -187,7 +187,7 @@ fn consume(
     place: &Place,
     mut stream: Expirations<Key, Value>,
     map: &WeakDelayMap<Key, Value>,
-    books: &Books,
+    history: &History,
     tells: &Sender<()>,
     origin: Instant,
 ) -> Expirations<Key, Value> {
@@ -209,14 +209,14 @@ fn consume(
         };
         let deadline = expired.deadline.duration_since(origin);
         let value = expired.value;
-        books.assert_open(value, &span);
+        history.assert_open(value, &span);
         let due = Moment::of(deadline);
         let ready = Ready {
             outcome: Outcome::Out { due, number },
             span,
             woken,
         };
-        books.note_end(expired.key, value, ready);
+        history.note_end(expired.key, value, ready);
         // Nobody may wait for it any more.
         let _ = tells.send(());
         if let Some(map) = map.upgrade().filter(|_| one_in(6)) {
@@ -236,13 +236,13 @@ fn consume(
     stream
 }
 
-fn act(place: &Place, map: &Map, books: &Books, first: Value, calls: u64) {
+fn act(place: &Place, map: &Map, history: &History, first: Value, calls: u64) {
     for number in 0..calls {
         place.rest();
         let key = below(KEYS.into()) as Key;
         match below(18) {
-            0 | 1 => touch_or_insert(map, books, first + number),
-            2..5 => insert(map, books, first + number),
+            0 | 1 => touch_or_insert(map, history, first + number),
+            2..5 => insert(map, history, first + number),
             5..9 => {
                 let (delay, touches) = (delay(), one_in(4));
                 let (is_there, span) = Span::of(|| {
@@ -252,38 +252,38 @@ fn act(place: &Place, map: &Map, books: &Books, first: Value, calls: u64) {
                         map.reset(&key, delay)
                     }
                 });
-                books.note(Some(key), Act::Set(after(delay)), is_there, span);
+                history.note(Some(key), Act::Set(after(delay)), is_there, span);
             }
             9 | 10 => {
                 let (removed, span) = Span::of(|| map.remove(&key));
                 match removed {
-                    Some(value) => took_pending(books, [(key, value)], span),
-                    None => books.note(Some(key), Act::Look, false, span),
+                    Some(value) => took_pending(history, [(key, value)], span),
+                    None => history.note(Some(key), Act::Look, false, span),
                 }
             }
             11 | 12 => {
                 let (is_there, span) = Span::of(|| map.expire(&key));
-                books.note(Some(key), Act::Expire, is_there, span);
+                history.note(Some(key), Act::Expire, is_there, span);
             }
             13 => {
                 let (count, span) = Span::of(|| map.expire_all());
-                books.note(None, Act::Expire, count > 0, span);
+                history.note(None, Act::Expire, count > 0, span);
             }
             14 => {
                 let closes = one_in(3);
                 let (left, span) = Span::of(|| if closes { map.close() } else { map.drain() });
                 if closes {
-                    books.note_close(span);
+                    history.note_close(span);
                 }
                 took(
-                    books,
+                    history,
                     left.iter().map(|&(key, value, _)| (key, value)),
                     span,
                 );
             }
             15 | 16 => {
                 let (is_pending, span) = Span::of(|| map.update(&key, |_| ()).is_some());
-                books.note(Some(key), Act::Look, is_pending, span);
+                history.note(Some(key), Act::Look, is_pending, span);
             }
             _ => {
                 let mut out = Vec::new();
@@ -296,13 +296,13 @@ fn act(place: &Place, map: &Map, books: &Books, first: Value, calls: u64) {
                         keeps
                     });
                 });
-                took_pending(books, out, span);
+                took_pending(history, out, span);
             }
         }
     }
 }
 
-fn insert(map: &Map, books: &Books, value: Value) {
+fn insert(map: &Map, history: &History, value: Value) {
     let (key, delay) = (below(KEYS.into()) as Key, delay());
     let (expiry, limit) = expiry(delay);
     let if_absent = one_in(4);
@@ -316,18 +316,18 @@ fn insert(map: &Map, books: &Books, value: Value) {
     match inserted {
         Err(InsertIfAbsentError::Occupied(own)) => {
             assert_eq!(own, (key, value));
-            books.note(Some(key), Act::Find, true, span);
+            history.note(Some(key), Act::Find, true, span);
         }
         Ok(older) => {
-            begin(books, (key, value), (delay, limit), !if_absent, span);
-            took(books, older.map(|older| (key, older)), span);
+            begin(history, (key, value), (delay, limit), !if_absent, span);
+            took(history, older.map(|older| (key, older)), span);
         }
         Err(refused) => assert_eq!(refused.into_inner(), (key, value)),
     }
 }
 
 /// Each use of a key meets a value: one that is pending, or a new one.
-fn touch_or_insert(map: &Map, books: &Books, value: Value) {
+fn touch_or_insert(map: &Map, history: &History, value: Value) {
     let (key, delay) = (below(KEYS.into()) as Key, delay());
     let (expiry, limit) = expiry(delay);
     let use_it = |value: &mut Value| *value;
@@ -335,19 +335,19 @@ fn touch_or_insert(map: &Map, books: &Books, value: Value) {
     match used {
         Ok((other, replaced)) if other != value => {
             assert_eq!(replaced, None, "{value} was not made");
-            books.note_of(key, other, Act::Set(after(delay)), true, span);
+            history.note_of(key, other, Act::Set(after(delay)), true, span);
         }
         Ok((_, replaced)) => {
             let replaces = replaced.is_some();
-            begin(books, (key, value), (delay, limit), replaces, span);
+            begin(history, (key, value), (delay, limit), replaces, span);
             if let Some(older) = replaced {
-                books.note_of(key, older, Act::Look, false, span);
+                history.note_of(key, older, Act::Look, false, span);
             }
-            took(books, replaced.map(|older| (key, older)), span);
+            took(history, replaced.map(|older| (key, older)), span);
         }
         Err(refused) => {
             assert_eq!(refused.into_inner(), key);
-            books.note(Some(key), Act::Look, false, span);
+            history.note(Some(key), Act::Look, false, span);
         }
     }
 }
@@ -361,30 +361,30 @@ fn expiry(delay: Duration) -> (Expiry, Option<Duration>) {
 
 /// A value was inserted. `replaces` says whether it may have ended another one.
 fn begin(
-    books: &Books,
+    history: &History,
     (key, value): (Key, Value),
     (delay, limit): (Duration, Option<Duration>),
     replaces: bool,
     span: Span,
 ) {
-    books.assert_open(value, &span);
-    books.note_of(key, value, Act::Begin(after(delay)), replaces, span);
+    history.assert_open(value, &span);
+    history.note_of(key, value, Act::Begin(after(delay)), replaces, span);
     if let Some(limit) = limit {
-        books.note_of(key, value, Act::Cap(limit), true, span);
+        history.note_of(key, value, Act::Cap(limit), true, span);
     }
 }
 
 /// Values that a call removed. It takes only what is pending.
-fn took_pending(books: &Books, values: impl IntoIterator<Item = (Key, Value)>, span: Span) {
+fn took_pending(history: &History, values: impl IntoIterator<Item = (Key, Value)>, span: Span) {
     for (key, value) in values {
-        books.note_of(key, value, Act::Look, true, span);
-        took(books, [(key, value)], span);
+        history.note_of(key, value, Act::Look, true, span);
+        took(history, [(key, value)], span);
     }
 }
 
 /// Values that a call gave back.
-fn took(books: &Books, values: impl IntoIterator<Item = (Key, Value)>, span: Span) {
+fn took(history: &History, values: impl IntoIterator<Item = (Key, Value)>, span: Span) {
     for (key, value) in values {
-        books.note_of(key, value, Act::End(Outcome::Taken), true, span);
+        history.note_of(key, value, Act::End(Outcome::Taken), true, span);
     }
 }

@@ -37,7 +37,7 @@
 //! its scheduler by random priorities (PCT). In each eighth batch the clock is coarse: it
 //! shows every 15.6 ms only, as some systems' clocks do.
 //!
-//! # What is judged
+//! # What is checked
 //!
 //! - No wake-up is lost. If one is, everybody waits, and shuttle calls it a deadlock. Or the
 //!   consumer is woken too late, by the next timer.
@@ -55,7 +55,7 @@
 //! |---|---|
 //! | the firing of an alarm is lost while another thread holds its lock | `deadline`, `deadline_map`, `delay_map` |
 //! | an alarm whose tick has passed is not set again | `deadline`, `deadline_map`, `delay_map` |
-//! | a timer that is moved earlier is not told to the driver | `deadline`, `deadline_map`, `delay_map` |
+//! | a timer that is moved earlier does not reach the driver | `deadline`, `deadline_map`, `delay_map` |
 //! | a timer that is unlinked defers no next expiry | `deadline`, `deadline_map`, `delay_map` |
 //! | arming looks before the lock whether the shard is closed | `sleep` |
 //! | a deadline is linked in a shard that is closed | `restart` |
@@ -72,12 +72,12 @@
 //! | a move to earlier does not wake the task that waits for a warning | `warn_before` |
 //! | a task that is woken for an earlier due keeps the check for the later one | `warn_before` |
 
-mod books;
 #[path = "../../src/calls.rs"]
 mod calls;
 mod deadline;
 mod deadline_map;
 mod delay_map;
+mod history;
 mod record;
 mod restart;
 mod sleep;

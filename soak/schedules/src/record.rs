@@ -19,7 +19,7 @@ thread_local! {
     static LAST_HELD_UP: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
-/// Whether everything that happens is told.
+/// Whether everything that happens is printed.
 static TELLS: AtomicBool = AtomicBool::new(false);
 
 pub fn tell_all() {

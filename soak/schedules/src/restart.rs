@@ -1,8 +1,8 @@
 //! A `Deadline` that its owner awaits and restarts, again and again, beside the turns of the
 //! driver, a thread with its handle, and the runtime's end.
 //!
-//! Judged: each restart comes to an end. It expires when its timeout has passed, and not before, or
-//! is told that the runtime has ended. Then each later one is told so too, and is pending at no
+//! Checked: each restart comes to an end. It expires when its timeout has passed, and not before,
+//! or reports that the runtime has ended. Then each later one reports it too, and is pending at no
 //! time.
 
 use std::sync::Arc;
@@ -22,11 +22,11 @@ pub fn run() {
     let handle = deadline.handle();
     let (place, rounds) = (world.place(), 1 + below(4));
     let has_ended = Arc::new(AtomicBool::new(false));
-    let was_told = has_ended.clone();
+    let seen = has_ended.clone();
     let asking = world.place().spawn(move || {
         for _ in 0..below(4) {
             place.rest();
-            if was_told.load(Ordering::Relaxed) {
+            if seen.load(Ordering::Relaxed) {
                 assert!(!handle.reset(), "it was pending after the end");
             } else {
                 handle.is_pending();

@@ -1,7 +1,7 @@
 //! Sleeps, each of one owner, of three threads: armed, polled by other wakers, reset, handed to
 //! another thread, dropped, and awaited, beside the turns of the driver and the runtime's end.
 //!
-//! Judged: a sleep is ready only when its deadline has passed, and is told of the end only if the
+//! Checked: a sleep is ready only when its deadline has passed, and learns of the end only if the
 //! runtime ends early. Whoever awaits it is woken in time, and never in vain, also if it has reset
 //! the sleep and not polled it since then. In the end nothing is armed.
 

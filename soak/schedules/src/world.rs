@@ -115,11 +115,11 @@ impl World {
     /// All that waited has ended. If the clock can be paused, nothing that is gone has pulled it
     /// along: time has not passed on beyond `last`, at which something was due or called.
     pub fn end(self, last: Duration) {
-        let is_judged = self.is_punctual && !self.ends_early && self.may_be_paused();
+        let is_checked = self.is_punctual && !self.ends_early && self.may_be_paused();
         let now = passed();
         assert!(
             // A reading takes a nanosecond.
-            !is_judged || now <= last.saturating_add(2 * MS + Duration::from_nanos(100)),
+            !is_checked || now <= last.saturating_add(2 * MS + Duration::from_nanos(100)),
             "time was pulled along from {last:?} to {now:?}"
         );
         self.runtime.end();

@@ -9,8 +9,8 @@ use tokio::time::{Duration, Instant};
 
 use super::{Lengths, Pace};
 use crate::calls;
+use crate::checker::{Act, Call, Due, Rules, timed};
 use crate::finding::Kind;
-use crate::life::{Act, Call, Due, Rules, timed};
 use crate::program::{Clock, Program};
 use crate::record::{ALL_KEYS, Record, Subject};
 use crate::wait::{Latest, Wait};
@@ -40,7 +40,7 @@ impl Drop for Shared {
         let left = (self.map.len(), shown);
         if left != (0, 0) {
             let text = format!("{left:?} keys are left where nobody holds a deadline");
-            self.program.accuse(Kind::Counts, &text);
+            self.program.report(Kind::Counts, &text);
         }
     }
 }
@@ -102,19 +102,19 @@ async fn hold(shared: Arc<Shared>, mut random: fastrand::Rng) {
                     InsertIfAbsentError::Occupied(_) => {
                         record.keep(subject, Act::Find, (true, call));
                     }
-                    refused => shared.judge_refusal(&refused, call),
+                    refused => shared.check_refusal(&refused, call),
                 }
                 super::yield_now().await;
                 continue;
             }
         };
-        shared.judge_insert(call);
+        shared.check_insert(call);
         let wait = shared.wait(deadline.handle());
         let mut kept = Kept {
             deadline: Some(deadline),
             record,
             subject,
-            life: program.new_life(),
+            interval: program.new_interval(),
             _shared: shared.clone(),
         };
         kept.keep(Act::Begin(due), (!if_absent, call));
@@ -138,19 +138,20 @@ async fn hold(shared: Arc<Shared>, mut random: fastrand::Rng) {
     }
 }
 
-/// A deadline with the record of its life. It keeps when it was dropped, too.
+/// A deadline with its history, and with the moment at which it was dropped.
 struct Kept {
     deadline: Option<KeyedDeadline<u32>>,
     record: Record,
     subject: Subject,
-    life: u64,
+    interval: u64,
     /// Dropped after the deadline.
     _shared: Arc<Shared>,
 }
 
 impl Kept {
     fn keep(&mut self, act: Act, answer: (bool, Call)) {
-        self.record.keep_of(self.subject, self.life, act, answer);
+        self.record
+            .keep_of(self.subject, self.interval, act, answer);
     }
 
     fn deadline(&mut self) -> &mut KeyedDeadline<u32> {
@@ -229,8 +230,8 @@ async fn call(shared: Arc<Shared>, mut random: fastrand::Rng) {
             }
         });
         record.keep(subject, act, answer);
-        // A handle that was taken earlier leads to a life that is not known: it must not panic or
-        // hang, and what it answers is not judged.
+        // A handle that was taken earlier leads to an unknown interval: it must not panic or
+        // hang, and what it answers is not checked.
         if let Some((_, handle)) = &handle {
             let _ = (handle.is_pending(), handle.remaining(), handle.deadline());
         }
@@ -303,22 +304,22 @@ impl Shared {
         let _ = self.closed.set(Instant::now());
         if was_closed && drained > 0 {
             let text = format!("{drained} deadlines were pending in a closed map");
-            self.program.accuse(Kind::WrongAnswer, &text);
+            self.program.report(Kind::WrongAnswer, &text);
         }
     }
 
-    fn judge_insert(&self, call: Call) {
+    fn check_insert(&self, call: Call) {
         if self
             .closed
             .get()
             .is_some_and(|closed| *closed < call.before)
         {
             let text = "a deadline was put into a closed map";
-            self.program.accuse(Kind::WrongAnswer, text);
+            self.program.report(Kind::WrongAnswer, text);
         }
     }
 
-    fn judge_refusal(&self, refused: &InsertIfAbsentError<u32>, call: Call) {
+    fn check_refusal(&self, refused: &InsertIfAbsentError<u32>, call: Call) {
         let may_be = match refused {
             InsertIfAbsentError::AtCapacity(_) => self.limit.is_some(),
             _ => self
@@ -326,9 +327,9 @@ impl Shared {
                 .get()
                 .is_some_and(|closing| *closing < call.after),
         };
-        if !may_be && self.program.told(self.clock.runtime).is_none() {
+        if !may_be && self.program.end_began(self.clock.runtime).is_none() {
             let text = format!("an insert was refused: {refused}");
-            self.program.accuse(Kind::WrongAnswer, &text);
+            self.program.report(Kind::WrongAnswer, &text);
         }
     }
 

@@ -11,14 +11,14 @@ use tickwheel::{DelayMap, Expirations, Expired, Expiry, WeakDelayMap};
 use tokio::time::{Duration, Instant};
 
 use super::{Lengths, Pace, yield_now};
+use crate::checker::{Act, Call, Due, Outcome, Rules, timed};
 use crate::finding::Kind;
-use crate::life::{Act, Call, Due, Outcome, Rules, timed};
 use crate::program::{Clock, Program};
 use crate::record::{ALL_KEYS, Record, Subject};
 use crate::wait::{Latest, Wait};
 use crate::world::Place;
 
-/// Each value is the number of its life.
+/// Each value is the number of its interval.
 type Map = DelayMap<u32, u64>;
 
 struct Shared {
@@ -222,7 +222,7 @@ impl Writer {
 
     fn insert(&mut self, random: &mut fastrand::Rng, subject: Subject, due: Due) {
         let shared = self.shared.clone();
-        let value = shared.program.new_life();
+        let value = shared.program.new_interval();
         let (key, if_absent) = (subject.key, random.u8(..4) == 0);
         let (expiry, limit) = self.expiry(random, due);
         let map = &self.map;
@@ -249,7 +249,7 @@ impl Writer {
     /// Uses the value that is pending under the key, and otherwise a new one.
     fn use_or_insert(&mut self, random: &mut fastrand::Rng, subject: Subject, due: Due) {
         let shared = self.shared.clone();
-        let value = shared.program.new_life();
+        let value = shared.program.new_interval();
         let (expiry, limit) = self.expiry(random, due);
         let map = &self.map;
         let (used, call) = timed(|| {
@@ -392,7 +392,7 @@ impl Drop for Consumer {
             drop(stream);
             drop(map.map(|map| map.close()));
         });
-        if !self.has_ended || shared.program.told(shared.clock.runtime).is_some() {
+        if !self.has_ended || shared.program.end_began(shared.clock.runtime).is_some() {
             let all = shared.subject(ALL_KEYS);
             self.record.keep(all, Act::Take, (true, call));
         }
@@ -471,10 +471,10 @@ impl Consumer {
                 self.has_ended = true;
                 let shared = &self.shared;
                 let may_end = shared.closed.get().is_some()
-                    || shared.program.told(shared.clock.runtime).is_some();
+                    || shared.program.end_began(shared.clock.runtime).is_some();
                 if !may_end {
                     let text = "a stream ended while its map was open";
-                    shared.program.accuse(Kind::WrongAnswer, text);
+                    shared.program.report(Kind::WrongAnswer, text);
                 }
                 break;
             }

@@ -1,8 +1,8 @@
-//! The model of a life, by tokio's clock.
+//! The checker, by tokio's clock.
 
 use tokio::time::Instant;
 
-pub use tickwheel_soak_model::{Rules, judge, judge_order};
+pub use tickwheel_soak_model::{Rules, check, check_order};
 
 pub type Act = tickwheel_soak_model::Act<Instant>;
 pub type Call = tickwheel_soak_model::Call<Instant>;

@@ -1,10 +1,10 @@
-//! The calls of a schedule, by the keys that they were made on, and who was woken. The model that
-//! the soak has judges them.
+//! The history of a schedule: its calls, by the keys that they were made on, and the tasks that
+//! were woken. The soak's checker checks it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tickwheel_soak_model::{self as model, Event, Judged, Outcome, Rules, judge, latest_due};
+use tickwheel_soak_model::{self as model, Checked, Event, Outcome, Rules, check, latest_due};
 use under_std::time::passed;
 
 use crate::record::{Moment, Record, Span, last_held_up};
@@ -22,30 +22,30 @@ pub fn after(delay: Duration) -> model::Due<Moment> {
 }
 
 #[derive(Clone)]
-pub struct Books {
+pub struct History {
     keys: Key,
     rules: Rules,
     /// One without a key was on all of them.
     calls: Record<(Option<Key>, Event<Moment>)>,
-    /// The lives whose ends were seen.
+    /// The intervals whose ends were seen.
     ends: Record<(u64, Ready)>,
     /// The calls that have closed the map.
     closed: Record<Span>,
 }
 
 /// What all of it comes to.
-pub struct Judgement {
+pub struct CheckedHistory {
     /// The last moment at which something was called or due.
     pub last: Duration,
     /// The last moment at which something was called, or a thread was held up.
     pub over: Duration,
-    pub lives: Vec<Judged<Moment>>,
+    pub intervals: Vec<Checked<Moment>>,
     pub calls: Vec<(Option<Key>, Event<Moment>)>,
 }
 
-impl Books {
-    pub fn new(rules: Rules, keys: Key) -> Books {
-        Books {
+impl History {
+    pub fn new(rules: Rules, keys: Key) -> History {
+        History {
             keys,
             rules,
             calls: Record::new(),
@@ -54,19 +54,20 @@ impl Books {
         }
     }
 
-    /// Notes a call on whichever life is under the key.
+    /// Notes a call on whichever interval is under the key.
     pub fn note(&self, key: Option<Key>, act: Act, answer: bool, span: Span) {
         self.calls.push((key, event(act, 0, answer, span)));
     }
 
-    pub fn note_of(&self, key: Key, life: u64, act: Act, answer: bool, span: Span) {
-        self.calls.push((Some(key), event(act, life, answer, span)));
+    pub fn note_of(&self, key: Key, interval: u64, act: Act, answer: bool, span: Span) {
+        self.calls
+            .push((Some(key), event(act, interval, answer, span)));
     }
 
-    /// Notes the end of a life that a task has waited for.
-    pub fn note_end(&self, key: Key, life: u64, ready: Ready) {
-        self.note_of(key, life, Act::End(ready.outcome), true, ready.span);
-        self.ends.push((life, ready));
+    /// Notes the end of an interval that a task has waited for.
+    pub fn note_end(&self, key: Key, interval: u64, ready: Ready) {
+        self.note_of(key, interval, Act::End(ready.outcome), true, ready.span);
+        self.ends.push((interval, ready));
     }
 
     pub fn note_close(&self, span: Span) {
@@ -79,16 +80,16 @@ impl Books {
     }
 
     /// Nothing goes into a map that is closed, and nothing comes out.
-    pub fn assert_open(&self, life: u64, span: &Span) {
+    pub fn assert_open(&self, interval: u64, span: &Span) {
         let is_closed = self.closed.any(|closed| closed.is_before(span));
-        assert!(!is_closed, "{life} in a closed map: {span:?}");
+        assert!(!is_closed, "{interval} in a closed map: {span:?}");
     }
 
     pub fn count(&self, is_it: fn(&Act) -> bool) -> usize {
         self.calls.count(|(_, event)| is_it(&event.act))
     }
 
-    pub fn judge(&self, world: &World) -> Judgement {
+    pub fn check(&self, world: &World) -> CheckedHistory {
         let (calls, ends) = (self.calls.take(), self.ends.take());
         let mut by_key = BTreeMap::<Key, Vec<Event<Moment>>>::new();
         for (key, event) in &calls {
@@ -99,18 +100,18 @@ impl Books {
             }
         }
         // The runtime may have ended at any moment.
-        let told = world.ends_early.then_some(Moment::of(Duration::ZERO));
-        let told = told.filter(|_| self.rules == Rules::Deadline);
-        let mut lives = Vec::new();
+        let shutdown = world.ends_early.then_some(Moment::of(Duration::ZERO));
+        let shutdown = shutdown.filter(|_| self.rules == Rules::Deadline);
+        let mut intervals = Vec::new();
         for mut events in by_key.into_values() {
-            lives.extend(judge(&mut events, self.rules, told, |kind, text| {
+            intervals.extend(check(&mut events, self.rules, shutdown, |kind, text| {
                 panic!("{kind}: {text}: {calls:#?}")
             }));
         }
         // A deadline that was awaited keeps no clock busy after its end.
         let is_call = |event: &&Event<Moment>| {
             let is_end = matches!(event.act, Act::End(_) | Act::Take);
-            let is_awaited = || ends.iter().any(|(life, _)| *life == event.life);
+            let is_awaited = || ends.iter().any(|(interval, _)| *interval == event.interval);
             self.rules == Rules::Value || !(is_end && is_awaited())
         };
         let called = calls.iter().map(|(_, event)| event).filter(is_call);
@@ -122,36 +123,36 @@ impl Books {
             Rules::Value => Duration::ZERO,
         };
         let mut last = over;
-        for life in &lives {
-            let (due, slack) = match life.outcome {
+        for interval in &intervals {
+            let (due, slack) = match interval.outcome {
                 Some(Outcome::Out { due, .. }) => (due.at, 2 * MS),
-                Some(Outcome::Elapsed) if !life.is_expired_by_call => {
-                    (latest_due(&life.moves, MS).at, 4 * MS)
+                Some(Outcome::Elapsed) if !interval.is_expired_by_call => {
+                    (latest_due(&interval.moves, MS).at, 4 * MS)
                 }
                 _ => continue,
             };
             last = last.max(over.max(due) + grace(passed()));
-            let end = ends.iter().find(|(number, _)| *number == life.life);
+            let end = ends.iter().find(|(number, _)| *number == interval.interval);
             let woken = end.and_then(|(_, ready)| ready.woken);
             if let (true, Some((since, woken))) = (world.is_punctual, woken) {
                 let in_time = over.max(since).max(due) + slack + grace(woken);
                 assert!(woken <= in_time, "late: {end:#?}, due {due:?}: {calls:#?}");
             }
         }
-        Judgement {
+        CheckedHistory {
             last,
             over,
-            lives,
+            intervals,
             calls,
         }
     }
 }
 
-fn event(act: Act, life: u64, answer: bool, span: Span) -> Event<Moment> {
+fn event(act: Act, interval: u64, answer: bool, span: Span) -> Event<Moment> {
     Event {
         call: span.call(),
         act,
-        life,
+        interval,
         answer,
         is_vague: false,
     }
