@@ -63,7 +63,7 @@ impl From<tokio::time::error::Elapsed> for Elapsed {
 }
 
 impl From<Elapsed> for std::io::Error {
-    /// Converts without an allocation, as tokio's own does.
+    /// Converts without an allocation, like `Elapsed` of tokio.
     fn from(_: Elapsed) -> std::io::Error {
         std::io::ErrorKind::TimedOut.into()
     }
@@ -342,7 +342,7 @@ pub enum BuildError {
     },
     /// [`build`](crate::timer::Builder::build) was called outside a tokio runtime.
     NoRuntime,
-    /// The runtime has no time driver. The text is that of tokio's panic.
+    /// The runtime has no time driver. The text is the one of tokio's panic.
     NoTimeDriver,
 }
 

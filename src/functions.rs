@@ -3,7 +3,7 @@
 //! Looking that timer up writes a count that all threads of the runtime share. So a call on a
 //! thread that drives a runtime only notes the deadline, and the poll that arms looks the timer up.
 //!
-//! Invariant: a ready timeout and a sleep that is never polled touch no shared memory.
+//! Invariant: a ready timeout and a sleep that is never polled do not touch shared memory.
 
 use std::future::IntoFuture;
 use std::sync::Arc;

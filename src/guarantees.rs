@@ -19,8 +19,8 @@
 //! # What each covers
 //!
 //! - **Never early** holds under a stalled driver and a blocked worker, and for a reset that races
-//!   with the expiry. It holds for wake-ups too: a [`Sleep`] that was reset to later wakes no task
-//!   at its old deadline.
+//!   with the expiry. It holds for wake-ups too: a [`Sleep`] that was reset to later does not
+//!   wake its task at the old deadline.
 //! - **One tick** is 1 ms by default. A pass of the driver wakes all that is due. Apart from that,
 //!   it moves a bounded number of timers, because wheels cascade ahead of time.
 //! - **A stall** is longer than 50 ms plus one tick: a timer is due, and the driver cannot run. The
@@ -33,10 +33,11 @@
 //!   grace until it is reset. Only a [`Deadline`], a [`DeadlineMap`] and an idle timeout of a
 //!   socket have it. [`stall_grace`](timer::Builder::stall_grace) switches it off, for leases.
 //! - **The past** is ready at the first poll. **Zero and now** wait for the next line of tokio's
-//!   grid, a millisecond at most, as tokio's do. So a loop of zero sleeps paces, and does not spin.
+//!   grid, a millisecond at most, like tokio's timers. So a loop of zero sleeps paces, and does not
+//!   spin.
 //! - **A runtime that shuts down** drops its own tasks while they are pending, as with tokio's
 //!   timers. Waits elsewhere are woken. A [`Sleep`], a [`Timeout`] and an [`Interval`] then panic
-//!   as tokio's do, and [`Sleep::try_poll`] reports the end. A [`Deadline`] resolves to
+//!   where tokio's do, and [`Sleep::try_poll`] reports the end. A [`Deadline`] resolves to
 //!   [`Cancelled`](crate::error::Cancelled), and the stream of a [`DelayMap`] ends. Join threads
 //!   that arm timers first: in the moment of the end tokio may panic. That is caught, unless `panic
 //!   = "abort"` is set. On tokio's alternative timer the moment ends when each worker has come

@@ -29,8 +29,8 @@ use crate::wheel::{DIGIT_BITS, SlotCounts};
 #[cfg_attr(feature = "serde", serde(default))]
 #[non_exhaustive]
 pub struct Metrics {
-    /// The name of the timer: [`Builder::name`](crate::timer::Builder::name), or that of the
-    /// runtime for its own timer.
+    /// The name of the timer: [`Builder::name`](crate::timer::Builder::name), or the
+    /// runtime's name for its own timer.
     pub name: Option<Arc<str>>,
     /// The number of shards.
     pub shards: usize,
@@ -132,7 +132,7 @@ impl Metrics {
 }
 
 /// Counts of a map's values: [`DelayMap::metrics`](crate::DelayMap::metrics). The [`Metrics`] of
-/// its timer count one timer for all values, that of the map's stream.
+/// its timer count the stream's one timer, and not the values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(::serde::Serialize, ::serde::Deserialize))]
 #[cfg_attr(feature = "serde", serde(default))]
@@ -243,7 +243,8 @@ impl Snapshot {
 
 impl Level {
     /// Adds the same level of a shard, whose slots go round. Slots count from tick 0 here: `first`
-    /// is the one that the wheel has worked up to, and `present` that of the snapshot's tick.
+    /// is the one that the wheel has worked up to, and `present` is the slot of the snapshot's
+    /// tick.
     fn add(&mut self, slots: &[usize], first: u64, present: u64) {
         let round = slots.len() as u64;
         let last = first.saturating_add(round - 1);

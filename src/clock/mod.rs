@@ -7,8 +7,8 @@
 //!
 //! Invariants:
 //!
-//! - On one thread of the runtime, readings never go back. Once the clock was paused, a reading of
-//!   another thread may lie before or after by any time.
+//! - On one thread of the runtime, readings never go back. After a pause, another thread's
+//!   reading can differ by any amount, in either direction.
 //! - The epoch belongs to the timer and lies on its runtime's grid, which `grid` finds. So two
 //!   equal runs under a paused clock see equal moments.
 
@@ -176,7 +176,8 @@ impl Clock {
         self.instant(grid::line_until(moment))
     }
 
-    /// Whether an unarmed deadline is due: by tokio's grid, as tokio's are, at any tick length.
+    /// Whether an unarmed deadline is due, at any tick length: at the line of the grid at which
+    /// tokio's timers are.
     pub(crate) fn is_due_now(&self, due: Moment) -> bool {
         const LINE: u64 = grid::LINE.as_nanos() as u64;
         due.to_bits().div_ceil(LINE) <= self.now().to_bits() / LINE

@@ -13,8 +13,8 @@
 //!       it is later than the change: notify    L3  write the tick of the next check (`at`)
 //! ```
 //!
-//! **No change is lost.** Of two sequentially consistent fences one comes first. If it is that of
-//! the change, L2 reads what C1 wrote. If it is that of the check, C2 reads the value of L1 or a
+//! **No change is lost.** Of two sequentially consistent fences one comes first. If the
+//! change's fence does, L2 reads what C1 wrote. If the check's does, C2 reads the value of L1 or a
 //! later one. If that is `NEVER`, the thread notifies. Otherwise it is the tick that L3 or a later
 //! check wrote: either that check finds the change, or it is too late and the thread notifies.
 //!

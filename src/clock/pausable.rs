@@ -1,7 +1,7 @@
 //! Whether a clock can be paused: known when the crate is compiled.
 //!
-//! Only builds with tokio's feature `test-util` can pause a clock, and only that of a
-//! current-thread runtime. A crate cannot see another one's features. But `tokio::time::pause`
+//! Only builds with tokio's feature `test-util` can pause a clock, and only a current-thread
+//! runtime has one to pause. A crate cannot see another one's features. But `tokio::time::pause`
 //! exists only with this one, and a glob import within a block shadows the names of the module
 //! around it. So `pause` in the block below is tokio's function if there is one, and otherwise the
 //! constant. In that case the compiler removes all code for pausable clocks.

@@ -20,9 +20,10 @@
 //!   distances.
 //! - A due that a call sets into those 100 ms may be moved too, because nothing records when it was
 //!   set. A reset after the stall makes it later than that, unless the timeout is shorter. In that
-//!   case its grace would end before its due, and it has none.
-//! - The end of a grace is a function of the due, the timeout and the stall. The deadline stores
-//!   nothing. It is spared once between two resets: a second stall does not contain the first due.
+//!   case it has no grace, which would end before its due.
+//! - The end of a grace is a function of the due, the timeout and the stall. So the
+//!   deadline need not store it. A deadline is spared at most once per reset, because a later stall
+//!   cannot contain its original due time.
 //! - A stall is forgotten once every deadline that it moved has ended.
 //!
 //! # Since when something waits

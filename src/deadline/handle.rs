@@ -29,7 +29,7 @@ use crate::shard::{Change, DeadlineRef, Shard};
 /// let handle = deadline.handle();
 /// assert!(handle.reset() && handle.set_timeout(Duration::from_secs(5)));
 /// assert!(handle.extend(Duration::from_secs(600)), "an operator is looking at it");
-/// assert!(handle.reset(), "a heartbeat, which takes nothing of that back");
+/// assert!(handle.reset(), "a heartbeat does not undo that");
 /// assert_eq!(handle.remaining(), Some(Duration::from_secs(605)));
 /// assert!(handle.cancel());
 /// assert!(!handle.reset(), "too late");

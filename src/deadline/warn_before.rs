@@ -7,16 +7,16 @@
 // Invariants:
 //
 // - A check fires no later than the due that the last look saw, and is gone once the end is seen.
-//   After the warning it lies ahead. So no check spins, and none pulls a virtual clock beyond the
-//   deadline.
+//   After the warning it lies ahead. So a check does not spin, and virtual time does not run to it
+//   beyond the deadline.
 // - A poll registers its waker with the deadline before it looks. The look holds the shard's lock.
 //
 // Orders that could go wrong, and why they do not:
 //
 // - *A reset, or any move to later, while the task waits.* The check is too early, and the look
-//   sets it again. The call wakes no task. After a warning, though, the notice of the new due may
-//   begin before the previous due. So within a notice there is a check every eighth of it, and a
-//   poll for another reason looks too if the due has changed.
+//   sets it again. The call does not wake the task. After a warning, though, the notice of the new
+//   due may begin before the previous due. So within a notice there is a check every eighth of it,
+//   and a poll for another reason looks too if the due has changed.
 // - *A move to earlier while the task waits.* The check is too late. The word asks for a wake-up in
 //   this case alone, and the call, which holds the lock anyway, takes the waker. The poll finds a
 //   due earlier than the check's, drops the check and looks. A deadline without a warning does not

@@ -14,7 +14,7 @@
 //! ```text
 //!   not begun --(begin)--> set --(the alarm fires: T1)--> turning --(it has set the alarm: T3)--> set
 //!                           |                                                                    |
-//!                           +--(whoever releases the lock finds the end: R)--> ended <-----------+
+//!                           +--(a thread that releases the lock finds it: R)-> ended <-----------+
 //! ```
 //!
 //! The steps of the two who set the alarm:

@@ -265,7 +265,7 @@ impl Hooks for Driver {
     }
 
     /// If the task comes late, that is a stall. What is linked in the past has not waited: by this
-    /// thread's clock, since one that is virtual has no stalls.
+    /// thread's clock, because a virtual clock has no stalls.
     fn waits_for_task(&self, expiry: &ShardTick) {
         let due = expiry.get().max(self.clock.current_tick());
         let stalls = self.clock.stalls();

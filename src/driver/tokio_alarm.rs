@@ -10,10 +10,11 @@
 //! ```
 //!
 //! tokio wakes the waker within a reset to the past. That would note a request at the alarm's lock,
-//! and the thread that resets would set the alarm once more, for the same past, without end. So a
-//! waker that does nothing takes the place of the alarm's before a reset to the past, until a poll
-//! after it. A firing that comes in between is lost, and not needed: the thread that resets the
-//! alarm sets it for the earliest expiry. An instant that passes meanwhile notes one request.
+//! and the thread that resets would set the alarm once more, for the same past, without end. So
+//! before a reset to the past the alarm registers a waker that does nothing, and the next poll
+//! registers the real one again. A firing in between is lost, and not needed: the thread that
+//! resets the alarm sets it for the earliest expiry. If the instant passes in between, exactly one
+//! request is noted.
 //!
 //! # The end
 //!
@@ -321,7 +322,7 @@ fn catch<R>(touch: impl FnOnce() -> R) -> Option<R> {
 /// `catch`.
 fn reset(mut sleep: Pin<&mut Sleep>, instant: Instant, waker: &Waker) -> Option<bool> {
     catch(|| {
-        // An alarm that has fired needs no reading of the clock.
+        // After the alarm has fired, the clock need not be read.
         if !sleep.is_elapsed() {
             let now = Instant::now();
             if instant <= now {

@@ -50,7 +50,7 @@ impl Waits {
         Poll::Pending
     }
 
-    /// Vacates a place. The list of a timer on which nothing waits takes no memory.
+    /// Vacates a place. Without waits the list keeps no memory.
     pub(crate) fn remove(&self, place: usize) {
         let mut waits = lock(&self.0);
         let _waker = waits.try_remove(place);

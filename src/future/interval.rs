@@ -155,8 +155,8 @@ impl Interval {
             }
             _ => tick + self.period,
         };
-        // Without a look at the clock, as tokio's: a late interval would starve what a biased
-        // `select!` polls after it.
+        // Like tokio's interval, without a look at the clock: a late interval would starve what a
+        // biased `select!` polls after it.
         self.sleep.reset_to(next, false);
         tick
     }

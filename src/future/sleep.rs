@@ -31,11 +31,12 @@
 //! that stays in the wheel beyond the present turn. The timer fires at a tick that begins at the
 //! deadline or later. So if it has fired, the deadline has passed.
 //!
-//! As with tokio's, an armed sleep is ready when the driver has fired it, and its poll reads no
-//! clock. So if a message came before the deadline, a task that is polled after the deadline finds
-//! the message first. The poll takes no lock either; see `shard::turned_to` for an armed sleep. For
-//! a deferred one the word replaces the tick: a turn and the closing settle it under the lock, and
-//! wake its waker afterwards. So if a poll finds the word pending, that wake-up is yet to come.
+//! Like tokio's, an armed sleep is ready once the driver has fired it, and its poll does not read
+//! the clock. So if a message came before the deadline, a task that is polled after the deadline
+//! finds the message first. The poll takes no lock either; see `shard::turned_to` for an armed
+//! sleep. For a deferred one the word replaces the tick: a turn and the closing settle it under the
+//! lock, and wake its waker afterwards. So if a poll finds the word pending, that wake-up is yet to
+//! come.
 
 use std::fmt;
 use std::future::Future;
@@ -547,7 +548,7 @@ impl Sleep {
         Poll::Pending
     }
 
-    /// The outcome of a sleep that has nothing to wait for: its deadline has passed, or its runtime
+    /// The outcome of a sleep that need not wait: its deadline has passed, or its runtime
     /// has shut down before that.
     #[cold]
     fn outcome(&mut self) -> Outcome {
@@ -566,7 +567,8 @@ impl Sleep {
         }
     }
 
-    /// Notes that the timeout around it has returned an output. Its timer stays, as tokio's does.
+    /// Notes that the timeout around it has returned an output. Its timer stays armed, where
+    /// tokio's does.
     #[inline(always)] // As `poll_capped`.
     pub(super) fn note_output(&mut self) {
         if let State::Unarmed { is_new, .. } | State::Armed { is_new, .. } = &mut self.state {

@@ -10,7 +10,7 @@
 //! - A call that makes a due earlier than another thread may have seen under the lock wakes the
 //!   waiting task if the word asks for that: a warning was set by the later due. A `Deadline` alone
 //!   does not ask, because its timer is moved and nothing else depends on the due.
-//! - A call that makes a deadline no earlier never ends one that is overdue but in its grace.
+//! - A call that can only postpone a deadline never ends one in its grace.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
@@ -267,7 +267,7 @@ impl DeadlineRef<'_> {
         due
     }
 
-    /// Cancels a deadline that no task awaits any more, and wakes none.
+    /// Cancels a deadline that no task awaits any more, and does not wake a task.
     pub(crate) fn cancel_unawaited(self) {
         if self.word.outcome().is_pending() {
             let mut locked = self.shard.lock();

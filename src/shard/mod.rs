@@ -109,7 +109,7 @@ impl Shard {
     }
 
     /// Moves an armed timer, and keeps its waker. `false` if it has fired. If the wheel or tokio's
-    /// time driver is past the new tick, it fires at once, as tokio's do.
+    /// time driver is past the new tick, it fires at once, where a timer of tokio's does.
     pub(crate) fn move_to(&self, key: Key, tick: Tick) -> bool {
         let mut locked = self.lock();
         if tick.get() > locked.state.wheel.now() {

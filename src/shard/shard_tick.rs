@@ -7,8 +7,8 @@
 //! A thread that changes the next expiry notifies the driver after the lock; `clock::next_check`
 //! argues why no change is lost. The next expiry is too early once the timer that it was set for is
 //! disarmed. On the system's clock that costs one empty turn, without a notification. On a clock
-//! that can be paused, a cancelled timer would pull time along, so there the next expiry is read
-//! from the wheel again, and the driver is told to read it.
+//! that can be paused, a cancelled timer would make virtual time jump to it. There the next expiry
+//! is read from the wheel again, and the driver is told to read it.
 
 use super::lock::LockHeld;
 use crate::clock::tick::{AtomicTick, Tick};
@@ -42,8 +42,8 @@ impl ShardTick {
 
     #[inline]
     pub(crate) fn get(&self) -> Tick {
-        // The driver reads the next expiry after a fence (see `NextCheck`), and misses none. A poll
-        // sees what the turn did before.
+        // The driver reads the next expiry after a fence (see `NextCheck`), so it sees each of
+        // them. A poll sees what the turn did before.
         self.0.get()
     }
 

@@ -209,8 +209,8 @@ impl Word {
 
     /// From now on a move to an earlier due wakes the task. Called before the task registers.
     pub(crate) fn wake_if_earlier(&self) {
-        // Relaxed: the lock under which the task registers its waker publishes it to whoever takes
-        // that waker.
+        // Relaxed: the lock under which the task registers its waker publishes it to the thread
+        // that takes that waker.
         self.wakes_if_earlier.store(1, Ordering::Relaxed);
     }
 

@@ -1,6 +1,7 @@
 //! The [`Timer`], the handle that makes all futures.
 //!
-//! Invariant: a future holds only its shard, so making one touches no count that all workers share.
+//! Invariant: a future holds only its shard, so making one does not write a count that all workers
+//! share.
 
 use std::fmt;
 use std::future::IntoFuture;
@@ -200,7 +201,7 @@ impl Timer {
     pub fn timeout<F: IntoFuture>(&self, duration: Duration, future: F) -> Timeout<F::IntoFuture> {
         Timeout {
             future: future.into_future(),
-            // It counts from here, as tokio's does.
+            // It counts from here, where tokio's timeout begins to count.
             sleep: self.sleep_within(duration, limit::is_open()),
         }
     }

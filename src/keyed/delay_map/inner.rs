@@ -311,7 +311,7 @@ impl<K, V> Inner<K, V> {
         }
     }
 
-    /// Whether no value will come any more. To lose no wake-up, register the waker first.
+    /// Whether the stream has ended. Register the waker first, or a wake-up may be lost.
     #[allow(clippy::len_zero)] // `is_empty` locks all parts.
     pub(super) fn is_finished(&self) -> bool {
         // Acquire: pairs with the drop of the last handle as `is_closed` does with a close, so that

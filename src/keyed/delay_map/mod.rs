@@ -641,7 +641,7 @@ impl<K, V, S> DelayMap<K, V, S> {
     }
 
     /// Makes every value due now, and returns how many were pending. It is atomic for each key, and
-    /// misses none that was in the map before the call.
+    /// finds each that was in the map before the call.
     ///
     /// ```
     /// # use tickwheel::{DelayMap, Duration, Timer};

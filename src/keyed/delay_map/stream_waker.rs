@@ -26,7 +26,7 @@
 //! # Orders that could go wrong, and why they do not
 //!
 //! - *A change comes as the stream begins to wait.* C1 and C2 are the two steps of a change, and S3
-//!   has those of a check. `clock::next_check` proves that one of the two sees the other.
+//!   has the two steps of a check. `clock::next_check` proves that one sees the other.
 //! - *Two changes of one part.* C1 is under the part's lock, so the earlier tick stays. The change
 //!   that wrote it wakes the stream for both.
 //! - *The timer is taken away as the stream sets it.* The call finds that the stream does not check
@@ -92,7 +92,7 @@ impl StreamWaker {
             return None;
         }
         take_timer_away();
-        // A stream that checks by itself sets the timer again, or needs none.
+        // A stream that checks by itself sets the timer again, or does not need it.
         self.take_unless_it_checks_by(Tick::FIRST)
     }
 

@@ -114,7 +114,7 @@ impl<T> TimeoutStream<T> {
         }
     }
 
-    /// The timeout of a read. `None` if it has none.
+    /// The timeout of each read, if there is one.
     ///
     /// # Examples
     ///
@@ -180,7 +180,7 @@ impl<T> TimeoutStream<T> {
         self.project().read.set_timeout(timeout);
     }
 
-    /// The timeout of a write, a flush or a shutdown. `None` if it has none.
+    /// The timeout of each write, flush or shutdown, if there is one.
     ///
     /// # Examples
     ///
@@ -323,7 +323,7 @@ impl<T: AsyncWrite> AsyncWrite for TimeoutStream<T> {
     }
 }
 
-/// A seek has no timeout.
+/// Seeks are not bounded.
 impl<T: AsyncSeek> AsyncSeek for TimeoutStream<T> {
     fn start_seek(self: Pin<&mut Self>, position: SeekFrom) -> io::Result<()> {
         self.project().stream.start_seek(position)
