@@ -12,11 +12,11 @@ use tokio::task::{block_in_place, spawn_blocking};
 
 use crate::common::{HOUR, MS, current_thread, multi_thread, poll_once};
 
-/// Nobody sets the clock of a machine by so much within this test.
+/// The clock of a machine is not set by so much within this test.
 const MUCH: Duration = Duration::from_secs(10 * 60);
 
 #[test]
-fn a_reading_of_now_is_of_both_clocks_now() {
+fn now_is_the_same_moment_on_both_clocks() {
     let (instant, time) = (Instant::now(), SystemTime::now());
     let read = WallClock::now();
     assert!(read.instant(time) < instant + MUCH);
