@@ -37,13 +37,16 @@ struct Number {
 
 impl Alarm for Number {
     fn set(&mut self, tick: Tick) -> bool {
-        *self.at.lock().unwrap() = tick;
-        tick.get() > self.passed.load(Ordering::Acquire)
+        // A timer of tokio's that has elapsed fires no more.
+        let is_ahead = tick.get() > self.passed.load(Ordering::Acquire);
+        *self.at.lock().unwrap() = if is_ahead { tick } else { Tick::NEVER };
+        is_ahead
     }
 
+    /// A coarse tick is still current in the next round.
     fn set_next_round(&mut self, tick: Tick) -> MissedTick {
-        let comes_at = Tick::new(self.passed.load(Ordering::Acquire) + 1);
-        self.set(comes_at);
+        let comes_at = Tick::new(self.passed.load(Ordering::Acquire));
+        *self.at.lock().unwrap() = comes_at;
         MissedTick {
             up_to: tick,
             comes_at,
@@ -77,16 +80,24 @@ impl Driven {
         Arc::new(driven)
     }
 
-    /// As `Shard::notify_driver` and `Driver::request_turn`.
-    fn arm(&self, shard: usize, tick: u64) {
+    /// As `Shard::notify_driver` and `Driver::request_turn`. Whether the tick was missed.
+    fn arm(&self, shard: usize, tick: u64) -> bool {
         let tick = Tick::new(tick);
         let (expiry, lock) = &self.expiries[shard];
         let locked = sync::lock(lock);
         let change = expiry.lower_to(tick, LockHeld::by(&locked));
         drop(locked);
-        if change != ExpiryChange::None && !self.turns.next_check().comes_by(tick) {
-            self.turns.set_earlier(self, expiry);
+        if change == ExpiryChange::None || self.turns.next_check().comes_by(tick) {
+            return false;
         }
+        let Some(missed) = self.turns.set_earlier(self, expiry) else {
+            return false;
+        };
+        let locked = sync::lock(lock);
+        if expiry.get() == tick && tick <= missed.up_to {
+            let _ = expiry.defer_to(missed.comes_at, LockHeld::by(&locked));
+        }
+        tick <= missed.up_to
     }
 
     fn fire(&self) {
@@ -147,6 +158,30 @@ impl Hooks for Driven {
     fn close(&self, _: Moment) {
         self.closed.fetch_add(1, Ordering::Relaxed);
     }
+}
+
+/// Two threads arm for a coarse tick that has begun. Fails when a shard is told of a later tick than
+/// the one that is current in the next round, and when the alarm is not set for that round.
+#[test]
+fn what_is_armed_for_a_missed_tick_is_due_at_once_or_in_the_next_round() {
+    with_few_preemptions(|| {
+        let driven = Driven::new();
+        driven.turns.next_check().at(Tick::new(9));
+        driven.number.passed.store(5, Ordering::Release);
+        driven.present.store(5, Ordering::Release);
+        let other = {
+            let driven = driven.clone();
+            thread::spawn(move || driven.arm(1, 5))
+        };
+        let is_missed = [driven.arm(0, 5), other.join().unwrap()];
+        assert_ne!(is_missed, [false; 2], "one of them asks for the tick");
+        assert_eq!(driven.is_set_for(), Tick::new(5));
+        // The next round, in the same tick.
+        driven.fire();
+        for (shard, (expiry, _)) in driven.expiries.iter().enumerate() {
+            assert_eq!(expiry.get(), Tick::NEVER, "{shard}: {is_missed:?}");
+        }
+    });
 }
 
 /// Fails when `NextCheck` has no fence between its two steps, on either side, when a turn reads the
