@@ -188,6 +188,7 @@ pub mod docs {
             #[doc = "[MIGRATION.md]: crate::docs::migration\n[SIZING.md]: crate::docs::sizing\n"]
             #[doc = "[OPERATIONS.md]: crate::docs::operations\n[RECIPES.md]: crate::docs::recipes\n"]
             #[doc = "[the guarantees]: crate::guarantees\n"]
+            #[doc = "[a graceful stop]: crate::docs::recipes#event-streams-that-end-at-a-graceful-stop\n"]
             #[doc = "[tonic's clients]: crate::docs::recipes#a-deadline-for-tonics-clients\n"]
             #[doc = "[tonic's timeout]: crate::docs::migration#from-tonics-timeout\n"]
             #[doc = include_str!(concat!("../docs/", $file))]

@@ -12,8 +12,9 @@ use std::time::SystemTime;
 
 use axum::Router;
 use axum::body::Body;
+use axum::response::sse::Event;
 use axum::routing::{MethodRouter, get};
-use futures::StreamExt;
+use futures::{StreamExt, stream};
 use http::StatusCode;
 use jiff::Zoned;
 use tempfile::TempDir;
@@ -23,20 +24,24 @@ use tickwheel_util::tower::TimeoutLayer;
 use tokio::io::{AsyncReadExt, DuplexStream, duplex};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::unbounded_channel;
-use tokio::time::sleep;
+use tokio::sync::oneshot;
+use tokio::time::{sleep, timeout};
 use tokio_tungstenite::{WebSocketStream, client_async};
 use tonic::{Code, Request, Response};
 use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
 
-use crate::assert_nothing_stays_armed;
 use crate::axum::{get_text, serve};
 use crate::tonic::{call, connect, serve as serve_grpc, waiting};
+use crate::{PATIENCE, assert_nothing_stays_armed};
 
 mod ping_close {
     include!(concat!(env!("OUT_DIR"), "/ping_close.rs"));
 }
 mod one_session {
     include!(concat!(env!("OUT_DIR"), "/one_session.rs"));
+}
+mod sse_stop {
+    include!(concat!(env!("OUT_DIR"), "/sse_stop.rs"));
 }
 mod http_deadline {
     include!(concat!(env!("OUT_DIR"), "/http_deadline.rs"));
@@ -155,6 +160,54 @@ async fn a_client_that_does_not_shake_hands_is_let_go() {
     let start = Instant::now();
     assert!(ping_close::attend(theirs, &timer).await.is_err());
     assert_eq!(start.elapsed(), 10 * SECOND);
+}
+
+/// Twenty streams of the server, of each of which one event was read.
+async fn open_streams(url: &str) -> Vec<reqwest::Response> {
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
+    let mut streams = Vec::new();
+    for _ in 0..20 {
+        let mut stream = client.get(url).send().await.unwrap();
+        let event = stream.chunk().await.unwrap().unwrap();
+        assert_eq!(event, "data: first\n\n");
+        streams.push(stream);
+    }
+    streams
+}
+
+async fn assert_streams_end(streams: Vec<reqwest::Response>) {
+    for mut stream in streams {
+        let end = timeout(PATIENCE, stream.chunk()).await;
+        assert_eq!(end.expect("it ends").unwrap(), None);
+    }
+}
+
+#[tokio::test]
+async fn a_stop_ends_each_event_stream_and_refuses_new_ones() {
+    let events = || stream::iter([Event::default().data("first")]).chain(stream::pending());
+    let timer = Timer::current();
+    let open = DeadlineMap::new(&timer);
+    let of_route = open.clone();
+    let routes = get(async move || sse_stop::until_stop(&of_route, events()));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/", listener.local_addr().unwrap());
+    let (stop, stopped) = oneshot::channel();
+    let stopped = async move { stopped.await.unwrap() };
+    let routes = Router::new().route("/", routes);
+    let served = tokio::spawn(sse_stop::serve(listener, routes, open.clone(), stopped));
+
+    let streams = open_streams(&url).await;
+    assert_eq!(open.expire_all(), 20);
+    assert_streams_end(streams).await;
+
+    let streams = open_streams(&url).await;
+    stop.send(()).unwrap();
+    assert_streams_end(streams).await;
+    let served = timeout(PATIENCE, served).await.expect("the server stops");
+    served.unwrap().unwrap();
+    let late = sse_stop::until_stop(&open, events()).err();
+    assert_eq!(late, Some(StatusCode::SERVICE_UNAVAILABLE));
+    assert_nothing_stays_armed(&timer).await;
 }
 
 #[tokio::test]
