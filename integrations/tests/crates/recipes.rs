@@ -19,13 +19,13 @@ use http::StatusCode;
 use jiff::Zoned;
 use tempfile::TempDir;
 use tickwheel::wall_clock::WallClock;
-use tickwheel::{DeadlineMap, Duration, Instant, Timer, time_left, with_deadline};
+use tickwheel::{DeadlineMap, DelayMap, Duration, Instant, Timer, time_left, with_deadline};
 use tickwheel_util::tower::TimeoutLayer;
 use tokio::io::{AsyncReadExt, DuplexStream, duplex};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::unbounded_channel;
 use tokio::sync::oneshot;
-use tokio::time::{sleep, timeout};
+use tokio::time::{sleep, sleep_until, timeout};
 use tokio_tungstenite::{WebSocketStream, client_async};
 use tonic::{Code, Request, Response};
 use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
@@ -42,6 +42,9 @@ mod one_session {
 }
 mod sse_stop {
     include!(concat!(env!("OUT_DIR"), "/sse_stop.rs"));
+}
+mod debounce {
+    include!(concat!(env!("OUT_DIR"), "/debounce.rs"));
 }
 mod http_deadline {
     include!(concat!(env!("OUT_DIR"), "/http_deadline.rs"));
@@ -208,6 +211,45 @@ async fn a_stop_ends_each_event_stream_and_refuses_new_ones() {
     let late = sse_stop::until_stop(&open, events()).err();
     assert_eq!(late, Some(StatusCode::SERVICE_UNAVAILABLE));
     assert_nothing_stays_armed(&timer).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_build_follows_when_its_file_is_quiet_or_after_two_seconds() {
+    let (changes, quiet) = DelayMap::new(&Timer::current());
+    let change = |path| debounce::changed(&changes, path).unwrap();
+    let start = Instant::now();
+    let (report, mut reported) = unbounded_channel();
+    let build = async move |path: &str| {
+        report
+            .send((path.to_owned(), start.elapsed().as_millis()))
+            .unwrap();
+        sleep(SECOND).await;
+    };
+    tokio::spawn(async move { debounce::build_each(quiet, build).await });
+    let built = |path: &str, millis| Some((path.to_owned(), millis));
+
+    change("quiet");
+    sleep(150 * MS).await;
+    change("quiet");
+    assert_eq!(reported.recv().await, built("quiet", 350));
+
+    sleep_until(start + 2 * SECOND).await;
+    for _ in 0..20 {
+        change("busy");
+        sleep(99 * MS).await;
+    }
+    assert_eq!(reported.recv().await, built("busy", 4000));
+
+    // The builder is busy for a second. What is due waits for it, and no change puts it off.
+    while start.elapsed() < 4900 * MS {
+        change("waits");
+        sleep(251 * MS).await;
+    }
+    assert_eq!(reported.recv().await, built("waits", 5000));
+    change("waits");
+    assert_eq!(reported.recv().await, built("waits", 6000));
+    sleep(10 * SECOND).await;
+    assert!(reported.is_empty(), "each change was built");
 }
 
 #[tokio::test]
