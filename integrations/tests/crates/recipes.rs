@@ -21,11 +21,12 @@ use tempfile::TempDir;
 use tickwheel::wall_clock::WallClock;
 use tickwheel::{DeadlineMap, DelayMap, Duration, Instant, Timer, time_left, with_deadline};
 use tickwheel_util::tower::TimeoutLayer;
-use tokio::io::{AsyncReadExt, DuplexStream, duplex};
-use tokio::net::TcpListener;
-use tokio::sync::mpsc::unbounded_channel;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::sync::oneshot;
-use tokio::time::{sleep, sleep_until, timeout};
+use tokio::task::JoinHandle;
+use tokio::time::{advance, sleep, sleep_until, timeout};
 use tokio_tungstenite::{WebSocketStream, client_async};
 use tonic::{Code, Request, Response};
 use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
@@ -45,6 +46,9 @@ mod sse_stop {
 }
 mod debounce {
     include!(concat!(env!("OUT_DIR"), "/debounce.rs"));
+}
+mod drain {
+    include!(concat!(env!("OUT_DIR"), "/drain.rs"));
 }
 mod http_deadline {
     include!(concat!(env!("OUT_DIR"), "/http_deadline.rs"));
@@ -250,6 +254,95 @@ async fn a_build_follows_when_its_file_is_quiet_or_after_two_seconds() {
     assert_eq!(reported.recv().await, built("waits", 6000));
     sleep(10 * SECOND).await;
     assert!(reported.is_empty(), "each change was built");
+}
+
+/// A server by the recipe, whose answers come from the test: what it was asked, where the answer
+/// goes, how to stop it, and what it returns.
+struct Draining {
+    address: SocketAddr,
+    asked: UnboundedReceiver<(String, oneshot::Sender<String>)>,
+    stop: oneshot::Sender<()>,
+    served: JoinHandle<usize>,
+}
+
+impl Draining {
+    async fn start() -> Draining {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (ask, asked) = unbounded_channel();
+        let answer = move |request| {
+            let (answer, answered) = oneshot::channel();
+            ask.send((request, answer)).unwrap();
+            async move { answered.await.unwrap() }
+        };
+        let (stop, stopped) = oneshot::channel();
+        let stopped = async move { stopped.await.unwrap() };
+        let served = tokio::spawn(drain::serve(listener, stopped, answer));
+        Draining {
+            address,
+            asked,
+            stop,
+            served,
+        }
+    }
+
+    /// A client, and where the answer to its request goes.
+    async fn ask(&mut self) -> (TcpStream, oneshot::Sender<String>) {
+        let mut client = TcpStream::connect(self.address).await.unwrap();
+        client.write_all(b"hello\n").await.unwrap();
+        let (request, answer) = self.asked.recv().await.unwrap();
+        assert_eq!(request, "hello");
+        (client, answer)
+    }
+}
+
+/// What a client reads until the end of its connection.
+async fn read_to_end(mut client: TcpStream) -> String {
+    let mut text = String::new();
+    let read = timeout(PATIENCE, client.read_to_string(&mut text)).await;
+    read.expect("it is closed").unwrap();
+    text
+}
+
+#[tokio::test]
+async fn a_drain_closes_idle_connections_and_answers_the_others() {
+    let mut server = Draining::start().await;
+    let (idle, answer) = server.ask().await;
+    answer.send("done\n".to_owned()).unwrap();
+    let (busy, answer) = server.ask().await;
+    server.stop.send(()).unwrap();
+    assert_eq!(read_to_end(idle).await, "done\n");
+    assert!(!server.served.is_finished(), "one has yet to be answered");
+    answer.send("done too\n".to_owned()).unwrap();
+    assert_eq!(read_to_end(busy).await, "done too\n");
+    let cut_off = timeout(PATIENCE, server.served).await;
+    assert_eq!(cut_off.expect("it stops").unwrap(), 0);
+}
+
+#[tokio::test]
+async fn a_drain_cuts_off_what_has_no_answer_in_ten_seconds() {
+    let mut server = Draining::start().await;
+    let (mut idle, answer) = server.ask().await;
+    answer.send("done\n".to_owned()).unwrap();
+    idle.read_exact(&mut [0; 5]).await.unwrap();
+    let (busy, _never) = server.ask().await;
+    server.stop.send(()).unwrap();
+    assert_eq!(read_to_end(idle).await, "");
+    tokio::time::pause(); // no byte is awaited any more
+    assert_eq!(server.served.await.unwrap(), 1);
+    tokio::time::resume();
+    assert_eq!(read_to_end(busy).await, "");
+}
+
+#[tokio::test]
+async fn a_connection_ends_after_an_answer_longer_than_its_idle_time() {
+    let mut server = Draining::start().await;
+    let (client, answer) = server.ask().await;
+    tokio::time::pause();
+    advance(61 * SECOND).await;
+    tokio::time::resume();
+    answer.send("late\n".to_owned()).unwrap();
+    assert_eq!(read_to_end(client).await, "late\n");
 }
 
 #[tokio::test]
