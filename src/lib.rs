@@ -7,7 +7,7 @@
 //! - [`guarantees`]: what each promise covers, and the tests behind it.
 //! - [Moving to tickwheel](docs::migration): from another Rust timer, before and after.
 //! - [Testing](docs::testing): a paused clock, `expire`, a stall, and what `test-util` changes.
-//! - [Recipes](docs::recipes): servers, headers, queues, axum and tonic, to copy.
+//! - [Recipes](docs::recipes): servers and their stop, a debouncer, retries, queues, to copy.
 //! - [Compared with other timers](docs::compare): which timer does what.
 //! - [Ten million connections](docs::sizing): memory, CPU, and the choice of a tick.
 //! - [Operations](docs::operations): metrics, alerts, and what to do when something goes wrong.

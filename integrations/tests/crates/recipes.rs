@@ -5,6 +5,7 @@
 
 use std::convert::Infallible;
 use std::future::{pending, ready};
+use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Mutex;
@@ -14,10 +15,12 @@ use axum::Router;
 use axum::body::Body;
 use axum::response::sse::Event;
 use axum::routing::{MethodRouter, get};
+use backon::{BackoffBuilder, ExponentialBuilder};
 use futures::{StreamExt, stream};
 use http::StatusCode;
 use jiff::Zoned;
 use tempfile::TempDir;
+use tickwheel::error::Elapsed;
 use tickwheel::wall_clock::WallClock;
 use tickwheel::{DeadlineMap, DelayMap, Duration, Instant, Timer, time_left, with_deadline};
 use tickwheel_util::tower::TimeoutLayer;
@@ -49,6 +52,9 @@ mod debounce {
 }
 mod drain {
     include!(concat!(env!("OUT_DIR"), "/drain.rs"));
+}
+mod retry {
+    include!(concat!(env!("OUT_DIR"), "/retry.rs"));
 }
 mod http_deadline {
     include!(concat!(env!("OUT_DIR"), "/http_deadline.rs"));
@@ -343,6 +349,48 @@ async fn a_connection_ends_after_an_answer_longer_than_its_idle_time() {
     tokio::time::resume();
     answer.send("late\n".to_owned()).unwrap();
     assert_eq!(read_to_end(client).await, "late\n");
+}
+
+/// The outcome of a retry within five seconds, the number of tries, and the milliseconds.
+async fn retried(
+    call: impl AsyncFn(u32) -> io::Result<()>,
+) -> (Result<io::Result<()>, Elapsed>, u32, u128) {
+    let (start, mut tries) = (Instant::now(), 0);
+    let pauses = std::iter::successors(Some(100 * MS), |pause| Some(*pause * 2));
+    let retrying = retry::retry(pauses, async || {
+        tries += 1;
+        call(tries).await
+    });
+    let ended = with_deadline(start + 5 * SECOND, retrying).await;
+    (ended, tries, start.elapsed().as_millis())
+}
+
+#[tokio::test(start_paused = true)]
+async fn retries_end_with_the_budget_and_tell_the_last_error() {
+    let fails = || io::Error::from(io::ErrorKind::ConnectionRefused);
+    let third = retried(async |nth| if nth < 3 { Err(fails()) } else { Ok(()) }).await;
+    assert!(third.0.unwrap().is_ok());
+    assert_eq!((third.1, third.2), (3, 300));
+
+    // After 3.1 seconds a pause of 3.2 is next.
+    let (ended, tries, millis) = retried(async |_| Err(fails())).await;
+    let error = ended.expect("it does not wait for the deadline");
+    assert_eq!(error.unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
+    assert_eq!((tries, millis), (6, 3100));
+
+    // Two tries of two seconds each, and the third one ends with the budget.
+    let (ended, tries, millis) = retried(async |_| pending().await).await;
+    assert!(ended.is_err() || ended.unwrap().is_err());
+    assert_eq!((tries, millis), (3, 5000));
+
+    let (pauses, mut tries) = (ExponentialBuilder::default().with_jitter(), 0);
+    let thrice: io::Result<()> = retry::retry(pauses.with_max_times(2).build(), async || {
+        tries += 1;
+        Err(fails())
+    })
+    .await;
+    assert!(thrice.is_err() && time_left().is_none());
+    assert_eq!(tries, 3);
 }
 
 #[tokio::test]
