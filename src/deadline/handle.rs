@@ -83,17 +83,26 @@ impl ResetHandle {
     /// deadline is never made earlier. `true` means only that the deadline was pending: an answer
     /// that took longer than the timeout moves nothing.
     ///
+    /// A new deadline counts from the answer to its first request. Move it to the end of that term
+    /// by [`reset_at`](ResetHandle::reset_at), because this call never makes it earlier. See [the
+    /// whole recipe](crate::docs::operations#when-stalls-should-count).
+    ///
     /// It takes no lock, like a reset. After a [stall](crate::Deadline) it takes one if the instant
     /// lies before the end of the stall, and never ends a grace early.
     ///
     /// ```
     /// # use tickwheel::{Duration, Instant, Timer};
     /// # tokio_test::block_on(async { tokio::time::pause();
-    /// # let renew = || tickwheel::sleep(Duration::from_secs(2));
-    /// let lease = Timer::current().deadline(Duration::from_secs(10));
-    /// let handle = lease.handle();
+    /// # let answer = || tickwheel::sleep(Duration::from_secs(2));
+    /// const TERM: Duration = Duration::from_secs(10);
     /// let sent = Instant::now();
-    /// renew().await; // the answer comes after two seconds
+    /// answer().await; // after two seconds
+    /// let lease = Timer::current().deadline(TERM);
+    /// let handle = lease.handle();
+    /// assert!(handle.reset_at(sent + TERM), "the first term");
+    ///
+    /// let sent = Instant::now();
+    /// answer().await; // to the renewal
     /// assert!(handle.reset_from(sent));
     /// let ends = handle.deadline().expect("it is pending");
     /// assert_eq!((ends - sent).as_secs(), 10);
