@@ -42,6 +42,11 @@ pin_project! {
     /// - **Not around the connections of a server whose answers take longer.** No byte moves while
     ///   hyper or axum waits for a handler. Bound the heads and the bodies instead:
     ///   `header_read_timeout` of hyper, and tickwheel-util's `http_body::TimeoutBody`.
+    /// - **Around the reading half of a server that only pushes**, to clients that send heartbeats
+    ///   or pongs. What is written into the kernel's buffer counts as moved. So around the whole
+    ///   socket, a peer that has gone is found only when that buffer is full. Call `into_split`
+    ///   first and wrap the half that reads, or let each read reset a
+    ///   [`Deadline`](crate::Deadline).
     ///
     /// # After the time is over
     ///

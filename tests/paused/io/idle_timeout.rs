@@ -11,7 +11,7 @@ use std::task::{Poll, ready};
 use futures::FutureExt;
 use proptest::prelude::*;
 use tickwheel::io::IdleTimeout;
-use tickwheel::{Duration, Timer, sleep};
+use tickwheel::{Duration, Instant, Timer, sleep};
 use tokio::io::{
     AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, DuplexStream, ReadBuf, duplex,
 };
@@ -457,4 +457,32 @@ async fn the_inner_value_can_be_reached_shown_and_taken_back() {
     assert_eq!(peer.read_u16().await.unwrap(), 0x0102);
     assert_eq!(peer.read_u8().await.unwrap(), 3);
     assert_eq!(timer.metrics().pending, 0, "nothing stays armed");
+}
+
+/// A server that pushes a byte every ten seconds to a peer that has gone.
+#[tokio::test(start_paused = true)]
+async fn a_push_to_a_peer_that_has_gone_counts_until_the_buffer_is_full() {
+    async fn push(mut to: impl AsyncWrite + Unpin) -> io::Error {
+        loop {
+            sleep(10 * SECOND).await;
+            if let Err(end) = to.write_all(&[7]).await {
+                return end;
+            }
+        }
+    }
+    let (whole, _gone) = duplex(16);
+    let start = Instant::now();
+    let end = push(IdleTimeout::new(whole, 60 * SECOND)).await;
+    assert_eq!(end.kind(), ErrorKind::TimedOut);
+    assert_eq!(start.elapsed(), (16 * 10 + 60) * SECOND);
+
+    let (whole, _gone) = duplex(16);
+    let (reading, writing) = tokio::io::split(whole);
+    let start = Instant::now();
+    let mut reading = IdleTimeout::new(reading, 60 * SECOND);
+    tokio::select! {
+        end = push(writing) => panic!("{end}"),
+        end = reading.read_u8() => assert_eq!(end.unwrap_err().kind(), ErrorKind::TimedOut),
+    }
+    assert_eq!(start.elapsed(), 60 * SECOND);
 }
