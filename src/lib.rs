@@ -79,9 +79,9 @@
 //! morning](docs::recipes#a-job-at-nine-each-morning).
 //!
 //! **A timer of your own**, with a different resolution: [`Timer::builder`]. **One for the
-//! process**, on a thread of its own and under any executor: [`Timer::global`]. **In other
-//! crates**, such as hyper, tower, axum and tonic: [where it plugs
-//! in](docs::migration#where-it-plugs-in). **The wheel alone**, without async, clock or lock:
+//! process**, on a thread of its own and under any executor whose wakers may be used on other
+//! threads: [`Timer::global`]. **In other crates**, such as hyper, tower, axum and tonic: [where it
+//! plugs in](docs::migration#where-it-plugs-in). **The wheel alone**, without async, clock or lock:
 //! [`wheel`].
 //!
 //! # Guarantees

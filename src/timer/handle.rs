@@ -83,7 +83,7 @@ impl Timer {
     ///
     /// | | [`current`](Timer::current), [`tickwheel::sleep`](crate::sleep) and the others | `global` |
     /// |---|---|---|
-    /// | where it can be called | in a tokio runtime with a time driver | anywhere: under any executor, on any thread |
+    /// | where it can be called | in a tokio runtime with a time driver | anywhere: on any thread, under any executor whose wakers may be used on other threads |
     /// | finding the timer | asks tokio for the current runtime, a count that all its threads share | reads a static; a clone is a handle to keep |
     /// | where timers fire | in the runtime, near the woken tasks | on the thread `tickwheel-timer`, in the context of no runtime, which sends each woken task to another thread |
     /// | a runtime that is stalled or has shut down | its timers are late, or end | the timers of others go on |
@@ -91,6 +91,10 @@ impl Timer {
     ///
     /// Use it outside of tokio, where several runtimes or executors share deadlines, and where a
     /// timeout must fire although its runtime is stalled.
+    ///
+    /// [`Waker`](std::task::Waker) demands that other threads may use it. monoio needs its feature
+    /// `sync` for that. Without it, a sleep in its `block_on` never ends, and nothing reports that.
+    /// The waker of a spawned task panics there, and the task is never woken.
     ///
     /// ```
     /// # use tickwheel::{Duration, Timer};
@@ -135,8 +139,8 @@ impl Timer {
 
     /// Waits until `duration` has passed, like [`tickwheel::sleep`](crate::sleep), on this timer.
     ///
-    /// It can be called on any thread, and the future awaited under any executor. The call never
-    /// panics.
+    /// It can be called on any thread, and the future awaited under any executor whose wakers may
+    /// be used on other threads. The call never panics.
     ///
     /// ```
     /// # use tickwheel::{Duration, Timer};
