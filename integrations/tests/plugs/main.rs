@@ -6,6 +6,7 @@
 //! Invariant: each line of the table names a test of this directory, and after each test nothing
 //! stays armed.
 
+mod runtimes;
 mod services;
 mod sleepers;
 mod sockets;
@@ -18,7 +19,8 @@ use std::time::Duration;
 use tickwheel::Timer;
 
 const TABLE: &str = include_str!("../../../docs/MIGRATION.md");
-const TESTS: [&str; 5] = [
+const TESTS: [&str; 6] = [
+    include_str!("runtimes.rs"),
     include_str!("services.rs"),
     include_str!("sleepers.rs"),
     include_str!("sockets.rs"),
