@@ -10,7 +10,7 @@ use std::task::{Context, Waker};
 use std::thread;
 use std::time::Duration;
 
-use tokio::runtime::{Builder, Runtime};
+use tokio::runtime::{Builder, LocalOptions, LocalRuntime, Runtime};
 use tokio::sync::oneshot;
 
 /// One thread, whose clock stands until something moves it.
@@ -19,6 +19,15 @@ pub(crate) fn paused() -> Runtime {
         .enable_time()
         .start_paused(true)
         .build()
+        .unwrap()
+}
+
+/// The same for tasks that are not `Send`.
+pub(crate) fn paused_local() -> LocalRuntime {
+    Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build_local(LocalOptions::default())
         .unwrap()
 }
 

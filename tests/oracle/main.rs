@@ -19,6 +19,7 @@ mod paused_clock;
 
 mod programs;
 
+use parity::On;
 use programs::{all, same};
 
 #[test]
@@ -33,7 +34,12 @@ fn a_great_many_keys_do_what_the_model_allows() {
 
 #[test]
 fn the_same_program_does_the_same_on_tokio() {
-    assert!(all(400, |seed| parity::run(seed, 120)).count() > 0);
+    assert!(all(400, |seed| parity::run(On::CurrentThread, seed, 120)).count() > 0);
+}
+
+#[test]
+fn the_same_program_does_the_same_in_a_local_runtime() {
+    assert!(all(300, |seed| parity::run(On::LocalRuntime, seed, 120)).count() > 0);
 }
 
 #[test]

@@ -26,7 +26,7 @@ use crate::idioms::{Idiom, Message, Tasks};
 use crate::paused::program::{self, Op, duration};
 use crate::paused::shrink;
 use crate::paused::{Gate, gate};
-use crate::paused_clock::paused;
+use crate::paused_clock::{paused, paused_local};
 
 /// What both clocks tell: nanoseconds from the start, negative before it.
 fn told(start: Instant, at: Instant) -> i128 {
@@ -225,13 +225,25 @@ macro_rules! interpreter {
 interpreter!(on_tokio, tokio::time);
 interpreter!(on_tickwheel, tickwheel::time);
 
-fn trace(run: impl Future<Output = Vec<String>>) -> Vec<String> {
-    catch(|| paused().block_on(run)).unwrap_or_else(|(message, _)| vec![message])
+/// What the two run on. The clock of both is paused.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum On {
+    CurrentThread,
+    LocalRuntime,
+}
+
+fn trace(on: On, run: impl Future<Output = Vec<String>>) -> Vec<String> {
+    let told = catch(|| match on {
+        On::CurrentThread => paused().block_on(run),
+        On::LocalRuntime => paused_local().block_on(run),
+    });
+    told.unwrap_or_else(|(message, _)| vec![message])
 }
 
 /// How the two differ, if they do.
-fn compare(ops: &[Op]) -> Result<(), String> {
-    let (expected, told) = (trace(on_tokio::run(ops)), trace(on_tickwheel::run(ops)));
+fn compare(on: On, ops: &[Op]) -> Result<(), String> {
+    let expected = trace(on, on_tokio::run(ops));
+    let told = trace(on, on_tickwheel::run(ops));
     let differs = expected
         .iter()
         .zip(&told)
@@ -243,7 +255,8 @@ fn compare(ops: &[Op]) -> Result<(), String> {
     }
 }
 
-pub(crate) fn run(seed: u64, operations: usize) -> Result<(), String> {
-    shrink(program::random_for_both(seed, operations), compare)
-        .map_err(|(ops, message)| format!("seed {seed}: {ops:#?}\n{message}"))
+pub(crate) fn run(on: On, seed: u64, operations: usize) -> Result<(), String> {
+    let ops = program::random_for_both(seed, operations);
+    shrink(ops, |ops| compare(on, ops))
+        .map_err(|(ops, message)| format!("{on:?}, seed {seed}: {ops:#?}\n{message}"))
 }
