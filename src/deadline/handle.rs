@@ -209,7 +209,7 @@ impl ResetHandle {
         self.as_ref().change(Change::SetTimeout(timeout))
     }
 
-    /// The timeout that a reset counts.
+    /// The timeout that a reset counts. One of 584 years or more is [`Duration::MAX`].
     pub fn timeout(&self) -> Duration {
         self.word.timeout()
     }
