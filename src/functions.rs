@@ -79,7 +79,8 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 /// passed. A future that is ready at the first poll arms nothing and looks up no timer. See
 /// [`Timeout`] for the rest.
 ///
-/// In a task, the first poll that finds the future pending looks the timer up. So a timeout that
+/// In a task, the first poll that finds the future pending looks the timer up, except within a
+/// [`with_deadline`](crate::with_deadline), where the call does. So a timeout that
 /// was moved to another runtime before that uses that runtime's timer, unlike tokio's, and a thread
 /// without a runtime uses [`Timer::global`](crate::Timer::global). The deadline stays the same
 /// instant. If one of the two clocks is paused, that instant may come much later or earlier.

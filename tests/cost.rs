@@ -1,4 +1,5 @@
-//! What a timer does not do: it makes no wake-up while nothing is due soon, and no task at all.
+//! What a timer does not do: it makes no wake-up while nothing is due soon, and no task without
+//! `test-util`.
 //!
 //! Tokio numbers all tasks of a process in one row, and some tests count by these numbers. So all
 //! tests here take turns.

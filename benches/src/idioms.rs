@@ -1,7 +1,7 @@
 //! Loops as the users of tokio write them, each compiled with `tokio::time` and with
 //! `tickwheel::time`: the text is one, and the `use` differs.
 //!
-//! [`IDIOMS`] is what README's first table shows. In most of them a task sends messages over a
+//! [`IDIOMS`] begins with what README's table shows. In most of them a task sends messages over a
 //! bounded channel, and another receives them. The others are loops of one task. A timeout around a
 //! ready future and many sleeps are workloads of tokio's own repository, `benches/time_timeout.rs`
 //! and `benches/time_many_timers.rs`. Nothing times out.
