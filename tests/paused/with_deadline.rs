@@ -7,7 +7,7 @@
 //! and again on timers of any tick. Here are the rest.
 
 use std::cell::Cell;
-use std::future::{Pending, pending, poll_fn, ready};
+use std::future::{Pending, Ready, pending, poll_fn, ready};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -403,4 +403,27 @@ async fn a_timeout_counts_from_the_end_of_the_conversion() {
     assert_eq!(start.elapsed(), 4 * SECOND, "of the runtime");
     assert!(tokio::time::timeout(SECOND, Slow).await.is_err());
     assert_eq!(start.elapsed(), 6 * SECOND, "of tokio");
+}
+
+/// Notes the open deadline as it is converted.
+struct Notes<'a>(&'a Cell<Option<Instant>>);
+
+impl IntoFuture for Notes<'_> {
+    type Output = ();
+    type IntoFuture = Ready<()>;
+
+    fn into_future(self) -> Ready<()> {
+        self.0.set(current_deadline());
+        ready(())
+    }
+}
+
+/// So a timeout that the conversion makes is bounded too.
+#[tokio::test(start_paused = true)]
+async fn the_deadline_is_open_during_the_conversion() {
+    let (timer, end, seen) = (Timer::current(), Instant::now() + SECOND, Cell::new(None));
+    drop(with_deadline(end, Notes(&seen)));
+    assert_eq!(seen.take(), Some(end), "by the free function");
+    drop(timer.with_deadline(end, Notes(&seen)));
+    assert_eq!(seen.take(), Some(end), "by a timer");
 }

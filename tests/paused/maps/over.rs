@@ -1,8 +1,9 @@
 //! From its due on a value of a `DelayMap` belongs to the stream: what each call answers then.
 
+use tickwheel::error::InsertIfAbsentError;
 use tickwheel::{DelayMap, Duration, Expirations, Instant, Timer};
 
-use crate::common::{HOUR, MS};
+use crate::common::{HOUR, MS, current_thread};
 
 /// With a tick of 100 ms the codes are over at 40 ms, and come out at 100 ms.
 #[tokio::test(start_paused = true)]
@@ -117,4 +118,18 @@ async fn an_insert_a_drain_and_a_close_give_what_is_over() {
             assert!(ended.try_recv().is_err(), "{tick:?}: it comes out once");
         }
     }
+}
+
+/// The value of its key is still there, but no value can be put in any more.
+#[test]
+fn an_insert_after_the_end_of_the_runtime_is_closed_and_not_occupied() {
+    let runtime = current_thread();
+    let timer = runtime.block_on(async { Timer::current() });
+    let (map, expired) = DelayMap::new(&timer);
+    map.insert(1, 7, HOUR).unwrap();
+    drop(runtime);
+    let again = map.insert_if_absent(1, 8, HOUR);
+    assert_eq!(again, Err(InsertIfAbsentError::Closed((1, 8))));
+    assert!(map.contains_key(&1));
+    drop(expired);
 }
