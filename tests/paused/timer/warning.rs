@@ -419,6 +419,16 @@ async fn the_task_that_polled_last_is_warned_and_told_of_the_end() {
     assert!(!first.is_woken());
 }
 
+/// The restarted deadline is due at the tick of which it has warned.
+#[tokio::test(start_paused = true)]
+async fn a_restart_in_the_tick_of_the_warning_warns_again() {
+    let mut idle = Timer::current().deadline(SECOND).warn_before(SECOND);
+    for restarts in 0..3 {
+        assert_eq!(idle.wait().await, Ok(Stage::Warning), "{restarts}");
+        idle.restart();
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_restart_warns_again() {
     let mut idle = Timer::current().deadline(60 * MS).warn_before(60 * MS);
