@@ -160,8 +160,8 @@ impl Hooks for Driven {
     }
 }
 
-/// Two threads arm for a coarse tick that has begun. Fails when a shard is told of a later tick than
-/// the one that is current in the next round, and when the alarm is not set for that round.
+/// Two threads arm for a coarse tick that has begun. Fails when a shard is told of a later tick
+/// than the one that is current in the next round, and when the alarm is not set for that round.
 #[test]
 fn what_is_armed_for_a_missed_tick_is_due_at_once_or_in_the_next_round() {
     with_few_preemptions(|| {
