@@ -285,12 +285,19 @@ fn what_is_due_soon_after_a_stall_keeps_its_grace() {
         let made = Instant::now();
         let deadlines = [450, 450, 390].map(|due| timer.deadline(due * MS));
         let [extended, in_time, passed] = deadlines.each_ref().map(Deadline::handle);
+        let map = DeadlineMap::new(&timer);
+        let _keyed = map.insert(1, 390 * MS).unwrap();
         stall();
         let_the_driver_turn(&timer).await;
         // All would be due some 530 ms after they were made, and too late for a grace.
         let is_extended = extended.extend(80 * MS);
-        let are_reset = in_time.reset_from(made + 80 * MS) && passed.reset_from(made + 140 * MS);
+        let are_reset = in_time.reset_from(made + 80 * MS)
+            && passed.reset_from(made + 140 * MS)
+            && map.reset_from(&1, made + 140 * MS);
         within(430 * MS, made)?;
+        // By key too, it counts from the sending and not from now.
+        let due = map.handle(&1).and_then(|handle| handle.deadline());
+        assert!(due.is_some_and(|due| due < made + 600 * MS), "{due:?}");
         timer.sleep_until(made + 560 * MS).await;
         let are_kept = [extended, in_time, passed].map(|handle| handle.is_pending());
         within(570 * MS, made)?;
