@@ -329,6 +329,7 @@ mod tests {
     use super::*;
     use crate::clock::tick::TickLength;
     use crate::runtime::{coop, spend_budget};
+    use crate::shard::word::{EXPIRED, MapTag};
     use tokio::time::{Instant, sleep};
 
     const HOUR: Duration = Duration::from_secs(60 * 60);
@@ -521,6 +522,39 @@ mod tests {
         driver.begin_with(&shards, || Calls { first, ended: None });
         driver.handle_alarm();
         assert_eq!(shards[0].counts().pending, 0);
+    }
+
+    /// An alarm that comes too late for each tick, and is due again within that.
+    struct Late;
+
+    impl Alarm for Late {
+        fn set(&mut self, _: Tick) -> bool {
+            false
+        }
+
+        fn set_next_round(&mut self, tick: Tick) -> MissedTick {
+            MissedTick {
+                up_to: tick,
+                comes_at: tick,
+            }
+        }
+    }
+
+    /// The second shard leaves its tick to the round that comes for the first one's.
+    #[test]
+    fn a_deadline_of_a_missed_tick_expires_at_once_in_each_shard() {
+        let tick = TickLength::new(Duration::from_millis(1)).unwrap();
+        let epoch = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
+        let clock = Arc::new(Clock::new(None, tick, epoch, true));
+        let driver = Arc::new(Driver::new(clock.clone(), Reporter::default()));
+        let shard = |index| Arc::new(Shard::new(clock.clone(), driver.clone(), index));
+        let shards = [shard(0), shard(1)];
+        driver.begin_with(&shards, || Late);
+        for shard in &shards {
+            let timeout = Duration::from_millis(500);
+            let word = shard.arm_deadline(Moment::EPOCH, timeout, MapTag::default());
+            assert_eq!(word.outcome(), Poll::Ready(EXPIRED), "{}", shard.index());
+        }
     }
 
     /// No turn comes for a timer that is gone.

@@ -120,6 +120,17 @@ fn of_two_due_at_the_start_of_a_slot_the_older_is_first() {
     assert_eq!(wheel.first(), Some(older));
 }
 
+/// The older one lies in a coarse slot, which starts at their due.
+#[test]
+fn of_two_due_at_the_start_of_a_slot_the_older_fires_first() {
+    let mut wheel = Wheel::new();
+    wheel.insert(3 * 64, "older");
+    assert_eq!(wheel.advance(100).next(), None);
+    wheel.insert(3 * 64, "newer");
+    let fired = wheel.advance(3 * 64).map(|(_, name)| name);
+    assert_eq!(fired.collect::<Vec<_>>(), ["older", "newer"]);
+}
+
 #[test]
 fn levels_are_made_on_overflow_and_dropped_once_empty() {
     let (mut wheel, mut keys) = (Wheel::new(), Vec::new());
