@@ -316,7 +316,7 @@ impl Turns {
             return None;
         }
         let missed = alarm.set_next_round(tick);
-        // First, so that a thread that leaves its timer to that round finds it missed.
+        // A thread that has not seen it leaves its timer to that round, a millisecond away at most.
         hooks.note_missed(missed.up_to);
         self.next_check.at(missed.comes_at);
         Some(missed)
