@@ -9,12 +9,13 @@ mod over;
 
 use std::cell::Cell;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 
 use tickwheel::{DeadlineMap, DelayMap, Instant, Timer};
 
-use crate::common::{HOUR, MS, panic_of};
+use crate::common::{HOUR, MS, arm, panic_of, waker_fn};
+use crate::paused_clock::move_the_clock_only;
 
 /// All keys collide, which a hasher of the user's own may cause.
 #[derive(Clone, Default)]
@@ -96,6 +97,19 @@ async fn a_drained_key_that_panics_leaves_no_deadline_pending() {
     DROP_PANICS.set(true);
     panic_of(|| map.drain());
     assert!(keyed.iter().all(|keyed| !keyed.handle().is_pending()));
+}
+
+/// The waker of the deadline that it finds expired makes a newer one.
+#[tokio::test(start_paused = true)]
+async fn a_reset_whose_deadline_is_replaced_meanwhile_resets_the_newer_one() {
+    let map = DeadlineMap::new(&Timer::current());
+    let mut older = map.insert(1, MS).unwrap();
+    let (map_of_waker, (keeps, kept)) = (map.clone(), mpsc::channel());
+    let replaces = move || keeps.send(map_of_waker.insert(1, HOUR)).unwrap();
+    arm(&mut older, &waker_fn(replaces));
+    move_the_clock_only(MS);
+    assert!(map.reset(&1));
+    assert!(kept.recv().unwrap().unwrap().handle().is_pending());
 }
 
 #[tokio::test(start_paused = true)]
