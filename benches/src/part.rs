@@ -21,6 +21,7 @@ pub mod name {
     pub const PINGORA: &str = "pingora-timeout";
     pub const TOKIO_IO_TIMEOUT: &str = "tokio-io-timeout";
     pub const LAST_SEEN: &str = "atomic last-seen + sleep";
+    pub const MOKA: &str = "moka";
     pub const MUTEX_MAP: &str = "Mutex<HashMap + DelayQueue>";
     pub const EACH_MILLISECOND: &str = "tickwheel, ticks of 1 ms";
     pub const EACH_TENTH: &str = "tickwheel, ticks of 100 ms";

@@ -43,7 +43,7 @@ impl Run {
 }
 
 const PACKAGES: &str =
-    "tickwheel tokio tokio-util nexus-timer pingora-timeout hyper hyper-util tokio-io-timeout";
+    "tickwheel tokio tokio-util nexus-timer pingora-timeout moka hyper hyper-util tokio-io-timeout";
 
 /// What a run was made with.
 #[derive(Debug, Default, Serialize, Deserialize)]

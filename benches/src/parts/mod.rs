@@ -5,6 +5,7 @@
 
 mod armed;
 mod build;
+mod cache;
 mod expire;
 mod hyper;
 mod idioms;
@@ -69,6 +70,7 @@ pub const PARTS: &[Part] = &[
     past::PART,
     reset::PART,
     keyed::PART,
+    cache::PART,
     armed::PART,
     wheel::PART,
     longest::PART,

@@ -28,7 +28,7 @@ pub const PART: Part = Part {
             times. A program that changes its `use` would also pace itself by this crate's interval.",
     how: How::Apart {
         contenders: &[name::DROP_IN, name::TICKWHEEL, name::TOKIO, name::NO_TIMER],
-        rounds: 5,
+        rounds: 9,
         run,
     },
 };
