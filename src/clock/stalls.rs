@@ -19,8 +19,8 @@
 //!   length, at least 100 ms and at most its timeout after the stall. Deadlines keep their
 //!   distances.
 //! - A due that a call sets into those 100 ms may be moved too, because nothing records when it was
-//!   set. A reset after the stall makes it later than that, unless the timeout is shorter. In that
-//!   case it has no grace, which would end before its due.
+//!   set. A reset after the stall sets a due after these 100 ms. If the timeout is shorter, the
+//!   grace would end before the due, so there is none.
 //! - The end of a grace is a function of the due, the timeout and the stall. So the
 //!   deadline need not store it. A deadline is spared at most once per reset, because a later stall
 //!   cannot contain its original due time.
@@ -31,8 +31,11 @@
 //! `waits_since` is the tick since which due timers have waited for the driver: the tick of the
 //! alarm while nothing is late, and in a turn the tick of the last progress. It never lies before
 //! the moment at which it is written: a timer linked in the past has not waited, and one that
-//! passed during the driver's own work was late before any stall. For the same reason the
-//! lateness of a timer counts from the tick that its turn finds here, at the earliest.
+//! passed during the driver's own work was late before any stall.
+//!
+//! `late_since` is the tick from which on a turn counts how late its timers are. It is the same,
+//! except after a turn that took until after the tick of the next one: what fell due while the
+//! driver worked, or a waker blocked it, has been late since its due.
 //!
 //! Orders that could go wrong, and why they do not:
 //!
@@ -63,6 +66,8 @@ pub(crate) struct Stalls {
     /// The tick since which due timers have waited for the driver. Written only by a turn, or by a
     /// thread that holds the alarm's lock while there is none.
     waits_since: AtomicTick,
+    /// The tick from which on a turn counts how late its timers are. Written as `waits_since` is.
+    late_since: AtomicTick,
     /// Stalls that have moved a deadline that may still be pending, in their order.
     pub(super) recent: Mutex<Vec<Stall>>,
     /// When the last stall that gave a grace ended.
@@ -78,6 +83,7 @@ impl Stalls {
             tick,
             has_grace,
             waits_since: AtomicTick::new(Tick::NEVER),
+            late_since: AtomicTick::new(Tick::NEVER),
             recent: Mutex::new(Vec::new()),
             last_end: AtomicU64::new(Moment::EPOCH.to_bits()),
             count: AtomicU64::new(0),
@@ -97,8 +103,8 @@ impl Stalls {
         if !self.has_grace || timeout.is_zero() {
             return None;
         }
-        // In this order; see the head of the file. Acquire: pairs with the Release in `wait_from`.
-        // A thread that sees the driver's progress sees the stall that was noted before.
+        // In this order; see the head of the file. Acquire: pairs with the Release of each write of
+        // it. A thread that sees the driver's progress sees the stall that was noted before.
         let from = self.waits_since.get();
         let present = self.stall_between(from, now);
         let present = present.filter(|stall| stall.from <= due && !is_virtual());
@@ -167,22 +173,28 @@ impl Stalls {
         if let Some(stall) = stall {
             self.note(stall);
         }
-        self.wait_from(from.max(self.tick.current(now)));
+        self.waits_since.set(from.max(self.tick.current(now)));
         stall.map(|stall| stall.length)
     }
 
     /// A turn has ended at `now`; the next one is at `next`.
     pub(crate) fn turn_ends(&self, next: Tick, now: Moment) {
-        self.wait_from(next.max(self.tick.current(now)));
+        self.waits_since.set(next.max(self.tick.current(now)));
+        self.late_since.set(next);
     }
 
     /// From `tick` on, due timers wait for the driver.
     pub(crate) fn wait_from(&self, tick: Tick) {
         self.waits_since.set(tick);
+        self.late_since.set(tick);
     }
 
     pub(crate) fn waits_since(&self) -> Tick {
         self.waits_since.about()
+    }
+
+    pub(crate) fn late_since(&self) -> Tick {
+        self.late_since.about()
     }
 }
 

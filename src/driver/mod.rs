@@ -46,8 +46,9 @@
 //! Invariants:
 //!
 //! - While something is armed, the alarm is set for the earliest expiry or before, or a turn is
-//!   being made. While nothing is armed the alarm never fires, and on a clock that can be paused
-//!   there is no tokio timer at all. A task that waits with nothing armed takes a [`Watch`].
+//!   being made. While nothing is armed, nothing sets the alarm. It fires at most once more, for a
+//!   timer that was disarmed. On a clock that can be paused there is then no tokio timer at all. A
+//!   task that waits with nothing armed takes a [`Watch`].
 //! - The clock is read before any shard is turned, to the floor of that reading.
 //! - The driver holds its shards weakly, and its waker holds the driver weakly. A thread that can
 //!   still arm a timer, or has one pending, holds a shard, and each shard holds the driver.
@@ -56,13 +57,14 @@
 //!
 //! # When does the driver come?
 //!
-//! Three ticks answer this. They agree while the driver is on time.
+//! Four ticks answer this. They agree while the driver is on time.
 //!
 //! | tick | for whom | how it differs |
 //! |---|---|---|
 //! | `Shard::next_expiry` | a thread that arms in that shard | one shard's; under its lock, nothing there is due before it |
 //! | `Turns::next_check` | a thread that has lowered a next expiry | `FIRST` during a turn, which reads the expiries at its end; `NEVER` while they are read |
-//! | `Stalls::waits_since` | a thread that finds a deadline passed, and a turn that counts how late its timers are | stays where it is while the driver is late, which shows a stall |
+//! | `Stalls::waits_since` | a thread that finds a deadline passed | stays where it is while the driver is late, which shows a stall |
+//! | `Stalls::late_since` | a turn that counts how late its timers are | is not raised by a turn that took until after it |
 
 pub(crate) mod alarm;
 mod end;
@@ -167,12 +169,12 @@ impl Driver {
 
     /// Fires everything due at `now`, a batch of each shard in turn. Returns the time at the end.
     /// Work left to a task would wait in a run queue, behind tasks that are always ready.
-    fn fire_due(&self, mut now: Moment, waited_since: Tick, wakers: &mut Vec<Waker>) -> Moment {
+    fn fire_due(&self, mut now: Moment, late_since: Tick, wakers: &mut Vec<Waker>) -> Moment {
         let present = self.clock.tick().current(now);
         loop {
             let mut is_finished = true;
             for shard in self.shards().filter(|shard| shard.next_expiry() <= present) {
-                is_finished &= shard.fire_batch(present, now, waited_since, wakers);
+                is_finished &= shard.fire_batch(present, now, late_since, wakers);
                 self.reporter.wake_all(wakers);
                 // A waker may have taken its time.
                 now = now.max(self.clock.now_or_epoch());
@@ -202,7 +204,7 @@ impl Driver {
 /// A turn: its clock, and what it finds waiting.
 pub(crate) struct Turn {
     now: Moment,
-    waited_since: Tick,
+    late_since: Tick,
 }
 
 impl Hooks for Driver {
@@ -212,12 +214,12 @@ impl Hooks for Driver {
     fn turn(&self) -> Turn {
         Turn {
             now: self.now(),
-            waited_since: Tick::NEVER,
+            late_since: Tick::NEVER,
         }
     }
 
     fn turn_begins(&self, turn: &mut Turn) {
-        turn.waited_since = self.clock.stalls().waits_since();
+        turn.late_since = self.clock.stalls().late_since();
     }
 
     fn fire(&self, turn: &mut Turn, wakers: &mut Vec<Waker>) {
@@ -225,7 +227,7 @@ impl Hooks for Driver {
         self.clock.is_virtual();
         self.reporter
             .driver_was_stalled(self.note_progress(turn.now));
-        turn.now = self.fire_due(turn.now, turn.waited_since, wakers);
+        turn.now = self.fire_due(turn.now, turn.late_since, wakers);
     }
 
     fn earliest_expiry(&self) -> Tick {
@@ -248,15 +250,15 @@ impl Hooks for Driver {
         self.clock.now_or_epoch()
     }
 
-    /// Overdue timers keep waiting. If they are gone, nothing would show their lateness later, so
-    /// it is noted here.
+    /// Overdue timers keep waiting. If they are gone, no later turn shows the stall, so it is noted
+    /// here.
     fn note_wait(&self, tick: Tick, now: Moment) -> Option<Duration> {
         let stalls = self.clock.stalls();
         if tick.max(stalls.waits_since()) <= self.clock.tick().current(now) {
             return None;
         }
         let stall = self.note_progress(now);
-        stalls.turn_ends(tick, now);
+        stalls.wait_from(tick.max(self.clock.tick().current(now)));
         stall
     }
 

@@ -249,12 +249,12 @@ impl Shard {
 
     /// Fires at most a batch of the timers due at tick `now`, and pushes their wakers to `wakers`,
     /// to be woken at `wakes_at`. Returns `false` if there may be more to fire. A timer due before
-    /// `waited_since` was armed later, and has waited since then at most.
+    /// `late_since` was armed later, and is late since then at most.
     pub(crate) fn fire_batch(
         &self,
         now: Tick,
         wakes_at: Moment,
-        waited_since: Tick,
+        late_since: Tick,
         wakers: &mut Vec<Waker>,
     ) -> bool {
         wakers.reserve(BATCH);
@@ -290,7 +290,7 @@ impl Shard {
                     Expiry::Settled => linked,
                 },
             };
-            let due = due.max(waited_since);
+            let due = due.max(late_since);
             counts.fired.count(wakes_at.since(tick.start_of(due)));
             wakers.extend(entry.waker.take());
             drop(wheel.remove_at(index));

@@ -94,6 +94,23 @@ fn timers_behind_a_waker_that_blocks_are_late_by_that() {
     });
 }
 
+/// It falls due while the waker blocks, and the same turn fires it afterwards.
+#[test]
+fn a_timer_due_while_a_waker_blocks_is_late_from_its_due_on() {
+    current_thread().block_on(async {
+        let timer = Timer::builder().shards(1).build().unwrap();
+        let (mut blocks, mut waits) = (timer.sleep(20 * MS), timer.sleep(50 * MS));
+        arm(&mut blocks, &waker_fn(|| thread::sleep(300 * MS)));
+        arm(&mut waits, Waker::noop());
+        tokio::time::sleep(100 * MS).await;
+        let metrics = timer.metrics();
+        assert_eq!(metrics.fired, 2);
+        // It is woken 320 ms after it was armed, at the earliest.
+        let late = metrics.fired_lateness_sum;
+        assert!(late >= 260 * MS, "{late:?}");
+    });
+}
+
 /// It takes no lock, so the timer stays where it is linked until the driver comes. A move to
 /// earlier links it anew.
 #[tokio::test(start_paused = true)]
