@@ -342,6 +342,8 @@ impl BuildHasher for DefaultHashBuilder {
 #[cfg(test)]
 mod tests {
     use std::hash::{BuildHasherDefault, Hasher};
+    use std::thread;
+    use std::time::Duration;
 
     use super::*;
 
@@ -370,6 +372,20 @@ mod tests {
         }
         table.lock_part(0).release(4);
         assert_eq!((table.len(), table.permits.into_inner()), (3, 0));
+    }
+
+    /// The sum of the counts mixes moments. So the answer waits for a call that has a part locked.
+    #[test]
+    fn a_table_is_empty_only_at_a_moment_at_which_no_part_is_locked() {
+        let table = table(4);
+        thread::scope(|scope| {
+            let mut part = table.lock_part(0);
+            let asks = scope.spawn(|| table.is_empty());
+            thread::sleep(Duration::from_millis(50));
+            assert!(part.try_acquire());
+            drop(part);
+            assert!(!asks.join().unwrap());
+        });
     }
 
     #[derive(Clone, Copy, Default)]

@@ -2,9 +2,9 @@
 //! idle time anew.
 //!
 //! The peer is moka, the cache that most programs take, with a time to idle and neither a largest
-//! size nor a listener, so it has the least to do. moka looks up what is idle within its calls, some
-//! hundred at a time, and hands out nothing. A `DelayMap` arms each delay, and its stream hands out
-//! each session.
+//! size nor a listener, so it has the least to do. moka looks up what is idle within its calls,
+//! some hundred at a time, and hands out nothing. A `DelayMap` arms each delay, and its stream
+//! hands out each session.
 
 use std::sync::Arc;
 use std::time::Duration;
