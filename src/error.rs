@@ -181,8 +181,9 @@ impl From<Cancelled> for std::io::Error {
     }
 }
 
-/// A map rejected an insert. Returns the key of a [`DeadlineMap`](crate::DeadlineMap), or the key
-/// and the value of a [`DelayMap`](crate::DelayMap).
+/// A map rejected an insert. Returns what it was given: the key of a
+/// [`DeadlineMap`](crate::DeadlineMap), and the key and the value of a
+/// [`DelayMap`](crate::DelayMap), or the key alone if no value was made.
 ///
 /// ```
 /// # use tickwheel::{DelayMap, Duration, Timer, error::InsertError};

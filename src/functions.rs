@@ -76,14 +76,15 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 /// Bounds the time of a future from the call on, like [`tokio::time::timeout`].
 ///
 /// It returns the future's output, or [`Elapsed`](crate::error::Elapsed) once `duration` has
-/// passed. A future that is ready at the first poll arms nothing and looks up no timer. See
+/// passed. A future that is ready at the first poll arms nothing. See
 /// [`Timeout`] for the rest.
 ///
-/// In a task, the first poll that finds the future pending looks the timer up, except within a
-/// [`with_deadline`](crate::with_deadline), where the call does. So a timeout that
-/// was moved to another runtime before that uses that runtime's timer, unlike tokio's, and a thread
-/// without a runtime uses [`Timer::global`](crate::Timer::global). The deadline stays the same
-/// instant. If one of the two clocks is paused, that instant may come much later or earlier.
+/// In a task, the first poll that finds the future pending looks the timer up, so a ready one looks
+/// up none. The call itself does within a [`with_deadline`](crate::with_deadline), outside of
+/// tasks, and with tokio before 1.54. So a timeout that was moved to another runtime before that
+/// uses that runtime's timer, unlike tokio's, and a thread without a runtime uses
+/// [`Timer::global`](crate::Timer::global). The deadline stays the same instant. If one of the two
+/// clocks is paused, that instant may come much later or earlier.
 ///
 /// # Panics
 ///

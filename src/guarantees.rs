@@ -14,7 +14,7 @@
 //! | **Reports are true**: no deadline is reported too early, no remaining time too long, and no deadline moves by itself | `a_poll_or_a_reset_after_a_stall_finds_the_deadline_pending`, `no_more_time_is_reported_than_was_set` |
 //! | **Memory follows what is pending, and work is bounded** | `memory_follows_what_is_pending`, `a_turn_touches_a_bounded_number_at_any_load`, `no_change_moves_more_entries_than_a_few_segments_hold`; the rows "the longest …" and "what eleven of 1,000,000 sleeps keep" |
 //! | **A paused clock** is deterministic, and without `test-util` no clock can be paused | `the_same_program_does_the_same_on_tokio`, `many_idle_streams_do_not_make_the_paused_clock_run`, `the_clock_can_be_paused_only_if_this_package_is_told_so` |
-//! | **Idle costs nothing**: with nothing armed, nothing wakes up; with 100,000 deadlines an hour away, at most ten wake-ups a second | `a_timer_with_nothing_due_soon_does_not_wake`, `it_rests_while_nothing_is_due`; the row "100,000 deadlines an hour away" |
+//! | **Idle costs nothing**: with nothing armed, nothing wakes up, except once for a timer that was disarmed; with 100,000 deadlines an hour away, at most ten wake-ups a second | `a_timer_with_nothing_due_soon_does_not_wake`, `it_rests_while_nothing_is_due`; the row "100,000 deadlines an hour away" |
 //!
 //! # What each covers
 //!
@@ -22,19 +22,22 @@
 //!   with the expiry. It holds for wake-ups too: a [`Sleep`] that was reset to later does not
 //!   wake its task at the old deadline.
 //! - **One tick** is 1 ms by default. A pass of the driver wakes all that is due. Apart from that,
-//!   it moves a bounded number of timers, because wheels cascade ahead of time.
-//! - **A stall** is longer than 50 ms plus one tick: a timer is due, and the driver cannot run. The
-//!   driver's own work does not count. A stall is measured from the first tick at which a timer was
-//!   due, even one that was disarmed or reset shortly before. So a stop counts as a stall only if
-//!   something was due more than 50 ms and a tick before its end. A deadline that passes during a
-//!   stall, or is due within 100 ms after it, even by a later call, is postponed by the length of
-//!   the stall. So spared deadlines keep their spacing. After the stall each lives for at least 100
-//!   ms, or for its timeout if that is shorter, and at most for its timeout. It gets at most one
-//!   grace until it is reset. Only a [`Deadline`], a [`DeadlineMap`] and an idle timeout of a
-//!   socket have it. [`stall_grace`](timer::Builder::stall_grace) switches it off, for leases.
+//!   for each tick it moves about a thousand timers of each level, or a 32nd of those due in the
+//!   next 64 ticks if that is more, because wheels cascade ahead of time. After a jump of the clock
+//!   a pass may take longer.
+//! - **A stall** is a time of more than 50 ms plus one tick in which a timer is due and the driver
+//!   cannot run. The driver's own work does not count. A stall is measured from the first tick at
+//!   which a timer was due, even one that was disarmed or reset shortly before. So a stop counts as
+//!   a stall only if something was due more than 50 ms and a tick before its end. A deadline that
+//!   passes during a stall, or is due within 100 ms after it, even by a later call, is postponed by
+//!   the length of the stall. So spared deadlines keep their spacing. After the stall each lives
+//!   for at least 100 ms, or for its timeout if that is shorter, and at most for its timeout. It
+//!   gets at most one grace until it is reset. Only a [`Deadline`], a [`DeadlineMap`], and the idle
+//!   timeouts of sockets and streams have it. [`stall_grace`](timer::Builder::stall_grace) switches
+//!   it off, for leases.
 //! - **The past** is ready at the first poll. **Zero and now** wait for the next line of tokio's
-//!   grid, a millisecond at most, like tokio's timers. So a loop of zero sleeps paces, and does not
-//!   spin.
+//!   grid, a millisecond at most, like tokio's timers, or for the next tick if that is longer. So a
+//!   loop of zero sleeps paces, and does not spin.
 //! - **A runtime that shuts down** drops its own tasks while they are pending, as with tokio's
 //!   timers. Waits elsewhere are woken. A [`Sleep`], a [`Timeout`] and an [`Interval`] then panic
 //!   where tokio's do, and [`Sleep::try_poll`] reports the end. A [`Deadline`] resolves to

@@ -5,7 +5,7 @@
 //! builder](crate::docs::migration#where-it-plugs-in). [`Timer::global`] serves executors that are
 //! not tokio's.
 //!
-//! A reset moves a sleep in place: no allocation, one lock of a shard, and none if it is unarmed.
+//! A reset moves a sleep in place, and costs what [`Sleep::reset_at`] does.
 //!
 //! `now`, `sleep_until` and `reset` go by the timer's clock. While its runtime runs, the deadline
 //! of an elapsed sleep is no later than `now`. When that runtime has shut down, each sleep

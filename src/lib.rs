@@ -1,8 +1,8 @@
 //! Timers for tokio programs that hold very many deadlines, almost none of which ever fires.
 //!
 //! Typical cases are the deadlines of connections and the timeouts of requests in a server. The
-//! names and semantics are those of `tokio::time`. Each worker arms timers in its own wheels. Other
-//! pages:
+//! names and semantics are those of `tokio::time`. By default each worker arms timers in wheels of
+//! its own. Other pages:
 //!
 //! - [`guarantees`]: what each promise covers, and the tests behind it.
 //! - [Moving to tickwheel](docs::migration): from another Rust timer, before and after.
@@ -30,8 +30,9 @@
 //! ```
 //!
 //! **A deadline that is passed on.** [`with_deadline()`] bounds a future and every timeout made
-//! within it, so that no call outlives its caller's deadline. [`time_left`] returns the budget for
-//! the next call, for example for its [header](docs::recipes#passing-a-deadline-on-in-a-header).
+//! within it in the same task, so that no such call outlives its caller's deadline. [`time_left`]
+//! returns the budget for the next call, for example for its
+//! [header](docs::recipes#passing-a-deadline-on-in-a-header).
 //!
 //! **A keepalive deadline that other tasks push back.** One task awaits the [`Deadline`]. Any other
 //! task resets it through a [`ResetHandle`], without a lock, and learns whether it was in time.
@@ -86,14 +87,15 @@
 //!
 //! # Guarantees
 //!
-//! Never early, and at most one tick late, on top of tokio's rounding and scheduling. A stall
-//! counts against no [`Deadline`]. A reset and an expiry have exactly one outcome. Dropping a timer
-//! cancels it, in O(1). [`guarantees`] has all promises, what each covers, and the tests behind it.
+//! Never early, and at most one tick late, on top of tokio's rounding and scheduling. A stall does
+//! not count against a [`Deadline`], unless [you say so](timer::Builder::stall_grace). A reset and
+//! an expiry have exactly one outcome. Dropping a timer cancels it, in O(1). [`guarantees`] has all
+//! promises, what each covers, and the tests behind it.
 //!
 //! # When not to use it
 //!
-//! - **For a handful of timers, or timers that nearly all fire.** tokio's own are as good.
-//! - **To serve more requests per second.** In hyper or a proxy, timers are a small share of each.
+//! - **For a handful of timers.** tokio's own are as good.
+//! - **To serve more requests per second.** With few workers, timers are a small share of each.
 //! - **For one owner that needs no keys of its own.** There a `DelayQueue` of [tickwheel-util]
 //!   takes less memory and CPU than a [`DelayMap`].
 //! - **For a resolution below a millisecond.** tokio's clock has none.

@@ -38,7 +38,7 @@ pub struct Metrics {
     pub pending: usize,
     /// Timers that were ever armed.
     pub armed: u64,
-    /// Timers that the driver fired.
+    /// Timers that fired: the driver came to them, or a sleep was reset to the past.
     pub fired: u64,
     /// Timers that were removed before the driver fired them.
     pub disarmed: u64,

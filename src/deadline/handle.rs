@@ -18,9 +18,9 @@ use crate::shard::{Change, DeadlineRef, Shard};
 ///
 /// | call | cost |
 /// |---|---|
-/// | [`reset`](ResetHandle::reset), [`reset_from`](ResetHandle::reset_from) in time | a reading of the clock, and a compare-exchange if it is the first in its tick |
+/// | [`reset`](ResetHandle::reset), [`reset_from`](ResetHandle::reset_from) before the deadline | a reading of the clock, and a compare-exchange if it is the first in its tick |
 /// | [`reset_after`](ResetHandle::reset_after), [`reset_at`](ResetHandle::reset_at) to later | the same |
-/// | the others | one short lock of the deadline's shard |
+/// | the others, except [`timeout`](ResetHandle::timeout) | one short lock of the deadline's shard |
 ///
 /// ```
 /// # use tickwheel::{Duration, Timer};
@@ -54,9 +54,9 @@ impl ResetHandle {
     /// A reset never makes a deadline earlier, even one that a call has moved further. To go back
     /// to the usual timeout, call `reset_after(handle.timeout())`.
     ///
-    /// A reset in time takes no lock, and makes at most one successful compare-exchange in a tick.
-    /// A late one takes the lock of the deadline's shard. After a stall a reset is in time while
-    /// the deadline has its grace.
+    /// A reset before the deadline takes no lock, and makes at most one successful compare-exchange
+    /// in a tick. A later one takes the lock of the deadline's shard. After a stall a reset is in
+    /// time while the deadline has its grace.
     ///
     /// ```
     /// # use tickwheel::{Duration, Timer, sleep};
@@ -249,9 +249,9 @@ impl ResetHandle {
         self.as_ref().is_pending()
     }
 
-    /// When the deadline expires if it is not reset: the start of a tick, never before the last
-    /// reset plus the timeout, and less than a tick after it. In a grace after a stall this stays
-    /// the due, which has passed. `None` once the deadline is no longer pending.
+    /// When the deadline expires if it is not reset: the start of a tick. Unless another call has
+    /// moved it, this is the last reset plus the timeout, rounded up to a tick. In a grace after a
+    /// stall this stays the due, which has passed. `None` once the deadline is no longer pending.
     ///
     /// ```
     /// # use tickwheel::{Duration, Instant, Timer};

@@ -74,16 +74,16 @@ pub enum Stage {
 /// - A call that moves the deadline earlier wakes the task that waits. If the notice of the new due
 ///   time has begun, the warning comes at once. A call that makes the deadline expire, as a move to
 ///   a moment that has passed does, gives no warning.
-/// - A warning is never early, and no later than the deadline may be. There are two exceptions,
+/// - A warning is never early, and late by at most as much as a deadline. There are two exceptions,
 ///   each by at most an eighth of the notice: after a warning, the next one may be late if a call
 ///   other than a reset postpones the deadline, or if the notice is more than seven eighths of the
 ///   timeout.
 /// - After a [stall](Deadline) the warning comes first, and then the grace of the stall. If the
 ///   driver is late by the whole notice, but by less than a stall, there is no warning. A notice
 ///   shorter than a tick may have none either.
-/// - It takes a second timer. This wakes the task about once before the notice, however often the
-///   deadline is reset, and within the notice each eighth of it, or of the timeout if that is
-///   shorter. A reset costs no more.
+/// - It takes a second timer. While resets come, this wakes the task about once in each timeout
+///   less the notice, however many they are. Within the notice it wakes the task each eighth of
+///   that, or of the timeout if that is shorter. A reset costs no more.
 ///
 /// ```
 /// # use tickwheel::{Duration, Timer, warn_before::Stage};

@@ -73,12 +73,13 @@ use crate::wheel::{Key, PackedKey};
 /// - Once ready, it stays ready until [`reset`](Sleep::reset).
 /// - The task that polled last is woken.
 /// - It fires by the clock of its timer's runtime, wherever it is polled. A sleep that a task makes
-///   by a free function takes the timer of the runtime that first polls it.
+///   by a free function takes the timer of the runtime that first polls it, and with tokio before
+///   1.54 that of the runtime in which it was made.
 ///
 /// # Panics
 ///
-/// If it is polled while pending and the runtime that drives its timer has shut down. tokio's
-/// panics there too. [`try_poll`](Sleep::try_poll) returns an error instead.
+/// If it is polled while pending and the runtime that drives its timer has shut down. tokio's own
+/// sleep panics there too. [`try_poll`](Sleep::try_poll) returns an error instead.
 ///
 /// ```
 /// # use tickwheel::{Duration, sleep};

@@ -26,7 +26,8 @@ pin_project! {
     /// - Dropping it drops the inner future. To keep that future, pass `&mut future` to the
     ///   timeout, or take it back with [`into_inner`](Timeout::into_inner).
     /// - If the inner future uses up the task's budget, the poll still checks the deadline.
-    /// - A timeout made where a deadline is [open](crate::WithDeadline) ends no later than that.
+    /// - A timeout made where a deadline is [open](crate::WithDeadline) ends with it at the latest,
+    ///   or within two ticks if it is made after it.
     ///
     /// # Panics
     ///

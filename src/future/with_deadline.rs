@@ -84,10 +84,10 @@ pin_project! {
     ///    [`current_deadline`]. It is open in a `block_on` within, and in the tasks of another
     ///    executor within.
     ///
-    /// Each poll that stays pending reads the clock, and the first one arms one timer. If that
-    /// timer and the polling runtime go by different clocks, because one of the two was paused, the
-    /// deadline and the timeouts within it count the time left when they began. It also ends once
-    /// the runtime's clock has passed the deadline. Where no deadline is open, a timeout pays for
+    /// Each poll that stays pending reads the clock, and the first one arms one timer. If one of
+    /// the clocks of that timer and of the polling runtime was paused, the deadline and the
+    /// timeouts within it count the time that was left when they began. It also ends once the
+    /// runtime's clock has passed the deadline. Where no deadline is open, a timeout pays for
     /// reading a word of its thread.
     ///
     /// Dropping it drops the future and takes its timer out. A panic of the future passes through.

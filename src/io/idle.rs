@@ -15,7 +15,7 @@
 //! A byte moved in either direction clears a pending error, and so does a restart: the operation
 //! that waited may have been dropped. A poll that has to wait clears nothing: a direction that gets
 //! the error and waits again at once would always come first. Nor does a reset through the handle,
-//! of which only the timer knows.
+//! because the stream does not learn of that.
 //!
 //! Invariants:
 //!

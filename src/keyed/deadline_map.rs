@@ -1,8 +1,8 @@
 //! The [`DeadlineMap`]: one awaited deadline for each key.
 //!
-//! The map takes no lock inside another. A call finds the key's word under the lock of its part,
-//! unlocks that, and then acts on the word. `drain` and `close` lock every part, take the tables
-//! out and unlock, as fast for a million keys as for none.
+//! The map takes no lock of a shard inside one of its own. A call finds the key's word under the
+//! lock of its part, unlocks that, and then acts on the word. `drain` and `close` lock every part,
+//! take the tables out and unlock, as fast for a million keys as for none.
 //!
 //! Invariants:
 //!
@@ -65,10 +65,11 @@ use inner::{Entry, Inner, Placed};
 /// | [`reset`](DeadlineMap::reset) | a hash and the lock of one part of the map; the deadline's own reset takes no lock |
 /// | [`insert`](DeadlineMap::insert), [`expire`](DeadlineMap::expire), [`remove`](DeadlineMap::remove) | the same, and the lock of a shard |
 /// | [`drain`](DeadlineMap::drain), [`close`](DeadlineMap::close) | the locks of all parts at once, for a moment; then O(keys) and no lock of the map |
-/// | [`expire_all`](DeadlineMap::expire_all), [`for_each`](DeadlineMap::for_each) | O(keys), under the lock of one part at a time: a map has four for each core |
+/// | [`expire_all`](DeadlineMap::expire_all), [`for_each`](DeadlineMap::for_each) | O(keys), under the lock of one part at a time: a map has at least four for each core, and at most 256 |
 ///
-/// A new map takes some hundred bytes, and each of its parts some hundred more once it has held a
-/// key. The map frees memory as keys go, in any order. No call moves more than two thousand keys.
+/// A new map takes some hundred bytes, with very many cores some thousand, and each of its parts
+/// some hundred more once it has held a key. The map frees memory as keys go, in any order. No call
+/// moves more than two thousand keys.
 ///
 /// The map stores a clone of each key. A key's `Hash`, its `Drop`, and its `Clone` in an insert run
 /// with no lock held. If one of them panics, that call panics, no other key is harmed, and no
@@ -79,8 +80,8 @@ use inner::{Entry, Inner, Placed};
 /// The closure given to [`for_each`](DeadlineMap::for_each) runs under the lock of one part, as do
 /// a key's `Eq` and `Borrow`. They must not call the map, nor drop a [`KeyedDeadline`] of it, nor
 /// wait for a task that does: the call would never return. In debug builds it panics. They may
-/// format the map by `{map:?}`, which takes no lock, and call other maps, unless the closures of
-/// those call this one.
+/// format the map by `{map:?}`, which takes no lock. They may call another map, unless a closure of
+/// that map calls this one.
 ///
 /// # Example
 ///

@@ -5,8 +5,8 @@
 //! - While a word is pending and the shard is open, the wheel holds exactly one timer for it,
 //!   linked at the word's due or earlier, or at the end of its grace. Each function restores this
 //!   under the lock.
-//! - The caller holds no lock, not even a map's, except for `try_reset`. Each function wakes the
-//!   waiting task after it has unlocked the shard.
+//! - The caller holds no lock, not even a map's, except for `try_reset` and where a closure of the
+//!   user's calls a handle. Each function wakes the waiting task after it has unlocked the shard.
 //! - A call that makes a due earlier than another thread may have seen under the lock wakes the
 //!   waiting task if the word asks for that: a warning was set by the later due. A `Deadline` alone
 //!   does not ask, because its timer is moved and nothing else depends on the due.

@@ -64,7 +64,7 @@ impl Default for Builder {
 impl Builder {
     /// Sets the length of a tick, from 1 ms, which is the grid of tokio's own timers, to an hour.
     ///
-    /// A longer tick fires more timers in each wake-up, and so costs less CPU.
+    /// A longer tick fires more timers in each wake-up, and so costs the driver less CPU.
     ///
     /// ```
     /// # use tickwheel::{Duration, Timer};

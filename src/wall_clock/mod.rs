@@ -30,7 +30,7 @@ pub use sleep_until::{SleepUntil, sleep_until};
 ///   again. For many at once, read it each minute, translate again, and move the armed ones with
 ///   [`DelayMap::reset`](crate::DelayMap::reset).
 ///
-/// Without a jump the two clocks drift apart by some milliseconds an hour. Under tokio's paused
+/// Without a jump the two clocks may drift apart by some milliseconds an hour. Under tokio's paused
 /// clock only instants are virtual: a test makes its pair with [`WallClock::at`].
 ///
 /// ```
@@ -120,7 +120,7 @@ impl WallClock {
     /// Returns the instant of a wall-clock time, if the wall clock does not jump.
     ///
     /// It saturates two hundred years ahead. A time without an instant on the platform, such as one
-    /// before the machine was started, becomes the instant of this reading.
+    /// before the machine was started on some, becomes the instant of this reading.
     ///
     /// ```
     /// use std::time::SystemTime;

@@ -259,8 +259,8 @@ impl<T> Wheel<T> {
     ///
     /// This is the earliest due, with two exceptions. If the earliest due lies in a coarse slot of
     /// more than a few timers, it is the start of that slot. While a crowded coarse slot is emptied
-    /// a few timers at each tick, it is the next tick. So no [`advance`](Wheel::advance) by a tick
-    /// takes long, however many timers there are.
+    /// a few timers at each tick, it is the next tick. So an [`advance`](Wheel::advance) by a tick
+    /// fires what is due, and cascades no more than the table above says.
     ///
     /// ```
     /// # use tickwheel::wheel::Wheel;

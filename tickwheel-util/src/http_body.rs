@@ -29,8 +29,8 @@ pin_project! {
     ///
     /// It keeps no frame, so it is as cancel safe as the inner body. Dropping a wait for a frame
     /// does not end its idle time: the next wait has the time left. With a total timeout a ready
-    /// frame costs one clock reading. A wait takes two short locks of the timer's shard for the
-    /// idle timeout, and one for each timeout and poll. Nothing is allocated.
+    /// frame costs one clock reading. A wait takes two short locks of the timer's shard for each
+    /// timeout, to arm and to disarm it. Further polls by one task take none. Nothing is allocated.
     ///
     /// # Errors
     ///

@@ -24,8 +24,8 @@
 //! # The order of polls
 //!
 //! A timeout polls its inner value first, and the time only if that value has to wait. So what is
-//! ready wins over a deadline that has passed, and does not pay for a timer. There is one
-//! exception: a body that is over its total timeout fails even if a frame is ready.
+//! ready wins over a deadline that has passed, and arms no timer. There is one exception: a body
+//! that is over its total timeout fails even if a frame is ready.
 //!
 //! A breaking release of `tower-layer`, `tower-service` or `futures-core`, which have no 1.0 yet,
 //! leads to one of this crate.

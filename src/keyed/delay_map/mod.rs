@@ -73,7 +73,7 @@ pub use weak::WeakDelayMap;
 /// |---|---|
 /// | insert, reset, remove and the others by key | a hash and the lock of one part of the map |
 /// | [`drain`](DelayMap::drain), [`close`](DelayMap::close) | the locks of all parts at once, for a moment; O(keys) after them |
-/// | [`for_each`](DelayMap::for_each), [`retain`](DelayMap::retain), [`expire_all`](DelayMap::expire_all) | O(keys), under the lock of one part at a time: a map has four for each core |
+/// | [`for_each`](DelayMap::for_each), [`retain`](DelayMap::retain), [`expire_all`](DelayMap::expire_all) | O(keys), under the lock of one part at a time: a map has at least four for each core, and at most 256 |
 ///
 /// A key's `Hash`, and the drop of keys and values, run under no lock. If one of them panics, that
 /// call panics and no other key is harmed.
@@ -522,7 +522,7 @@ impl<K, V, S> DelayMap<K, V, S> {
 
     /// Calls `act` with each key whose value is pending, the value and its deadline, in no order.
     /// It skips a value that is due. It shows a value that stays pending exactly once, and may miss
-    /// one that comes or goes, or that moves between keys.
+    /// one that comes or goes, or that is removed and inserted under another key.
     ///
     /// # Panics
     ///

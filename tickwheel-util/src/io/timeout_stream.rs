@@ -37,7 +37,8 @@ pin_project! {
     ///
     /// Its errors are the stream's, and those [of the deadline](super#errors). It buffers nothing,
     /// so it is as cancel safe as the stream. Only an operation that waits costs: two short locks
-    /// of the timer's shard, and one for each further poll. Nothing is allocated.
+    /// of the timer's shard, to arm and to disarm. Further polls by one task take none. Nothing is
+    /// allocated.
     ///
     /// # Examples
     ///

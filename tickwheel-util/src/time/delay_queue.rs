@@ -51,13 +51,13 @@ const LAST_TICK: u64 = (1 << 62) / 1_000_000;
 /// - The queue can be made and filled anywhere. It finds its timer at its first poll with a value,
 ///   as [`sleep_until`] does, and keeps that runtime's clock until it is empty.
 ///
-/// Differences from tokio-util's:
+/// Differences from tokio-util's `DelayQueue`:
 ///
 /// - A [`Key`] never finds a later value.
 /// - Any delay is allowed, even beyond two years.
 /// - A queue has 296 bytes and a key 16, on a system of 64 bits. A queue of tokio-util has 192
 ///   bytes, and a key 8.
-/// - Memory follows the number of values, in segments of 512. Values never move, so
+/// - Memory follows the number of values, in segments of at most 512, so
 ///   [`reserve`](DelayQueue::reserve) and [`compact`](DelayQueue::compact) have nothing to do.
 /// - A call that makes a value due earlier than the task waits for moves the timer instead of
 ///   waking the task. A removal or a reset to later may cause one empty wake-up.

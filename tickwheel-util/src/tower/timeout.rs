@@ -36,7 +36,7 @@ pub struct TimeoutLayer<B = Duration, A = ()> {
 impl TimeoutLayer {
     /// Bounds each call by `timeout`, which counts from the call.
     ///
-    /// Each call looks up the current runtime's own timer. It opens no
+    /// Each call goes by the current runtime's own timer. It opens no
     /// [deadline](tickwheel::with_deadline()), and ends no later than an open one.
     ///
     /// # Examples
@@ -82,7 +82,7 @@ impl TimeoutLayer {
     /// Bounds each call, and the calls within it, by the result of `timeout` for its request, if
     /// that is `Some`.
     ///
-    /// Each call looks up the current runtime's own timer. A bounded call runs
+    /// Each call goes by the current runtime's own timer. A bounded call runs
     /// [with that deadline](tickwheel::with_deadline()), from the service's `call` until its future
     /// is ready. [`grpc_timeout`](super::grpc_timeout) reads a gRPC header.
     ///
@@ -219,7 +219,7 @@ pub struct Timeout<S, B = Duration, A = ()> {
 impl<S> Timeout<S> {
     /// Bounds each call of `inner` by `timeout`.
     ///
-    /// Each call looks up the current runtime's own timer.
+    /// Each call goes by the current runtime's own timer.
     ///
     /// # Examples
     ///
