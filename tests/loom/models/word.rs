@@ -179,7 +179,7 @@ fn a_reset_beside_set_timeout_takes_no_stale_timeout_with_it() {
     });
 }
 
-/// The state is the same in the end, but for its version.
+/// The state is the same in the end, but for its version. Fails when a restart does not keep that.
 #[test]
 fn a_stale_timeout_does_not_outlive_a_cancel_and_a_restart() {
     loom::model(|| {
@@ -225,6 +225,7 @@ fn an_extension_beside_a_reset_extends_either_due() {
     });
 }
 
+/// W4. Fails when a reset replaces a later due by an earlier one.
 #[test]
 fn a_reset_beside_a_restart_never_moves_it_back() {
     loom::model(|| {
