@@ -30,11 +30,11 @@
 //!   which a timer was due, even one that was disarmed or reset shortly before. So a stop counts as
 //!   a stall only if something was due more than 50 ms and a tick before its end. A deadline that
 //!   passes during a stall, or is due within 100 ms after it, even by a later call, is postponed by
-//!   the length of the stall. So spared deadlines keep their spacing. After the stall each lives
-//!   for at least 100 ms, or for its timeout if that is shorter, and at most for its timeout. It
-//!   gets at most one grace until it is reset. Only a [`Deadline`], a [`DeadlineMap`], and the idle
-//!   timeouts of sockets and streams have it. [`stall_grace`](timer::Builder::stall_grace) switches
-//!   it off, for leases.
+//!   the length of the stall. So spared deadlines keep their spacing, except those due in the first
+//!   100 ms of the stall. After the stall each lives for at least 100 ms, or for its timeout if
+//!   that is shorter, and at most for its timeout. It gets at most one grace until it is reset.
+//!   Only a [`Deadline`], a [`DeadlineMap`], and the idle timeouts of sockets and streams have it.
+//!   [`stall_grace`](timer::Builder::stall_grace) switches it off, for leases.
 //! - **The past** is ready at the first poll. **Zero and now** wait for the next line of tokio's
 //!   grid, a millisecond at most, like tokio's timers, or for the next tick if that is longer. So a
 //!   loop of zero sleeps paces, and does not spin.
@@ -47,7 +47,8 @@
 //!   round. Two waits hang, as they do on tokio's timers. One is in a task that calls
 //!   `block_in_place` just after its runtime was told to shut down ([tokio#6463]). The other is in
 //!   a `Drop` on the thread that shuts the runtime down. In a `Drop`, wait by [`Timer::global`].
-//! - **A waker that blocks** holds up tokio's time driver, as with tokio's own timers.
+//! - **A waker that blocks** holds up the driver that wakes it: tokio's time driver, as with
+//!   tokio's own timers, or the thread of [`Timer::global`].
 //! - **Memory** comes back in segments of 16 to 32 KiB. One survivor keeps one segment.
 //! - **A single insert, reset or removal moves a bounded number of entries**, at any number of
 //!   timers. Among two million, the longest took less than a millisecond of its thread in most

@@ -16,8 +16,8 @@
 //! - A turn makes progress with each batch, so the driver's own work is no part of a stall. A waker
 //!   that blocks, or a process stopped within a batch, causes one.
 //! - A deadline that is due within the stall, or in the 100 ms after it, ends later by the stall's
-//!   length, at least 100 ms and at most its timeout after the stall. Deadlines keep their
-//!   distances.
+//!   length, at least 100 ms and at most its timeout after the stall. So deadlines keep their
+//!   distances, except those due in the first 100 ms of the stall.
 //! - A due that a call sets into those 100 ms may be moved too, because nothing records when it was
 //!   set. A reset after the stall sets a due after these 100 ms. If the timeout is shorter, the
 //!   grace would end before the due, so there is none.

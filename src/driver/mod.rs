@@ -61,7 +61,7 @@
 //!
 //! | tick | for whom | how it differs |
 //! |---|---|---|
-//! | `Shard::next_expiry` | a thread that arms in that shard | one shard's; under its lock, nothing there is due before it |
+//! | `Shard::next_expiry` | a thread that arms in that shard, and a turn | one shard's; under its lock, nothing there is due before it |
 //! | `Turns::next_check` | a thread that has lowered a next expiry | `FIRST` during a turn, which reads the expiries at its end; `NEVER` while they are read |
 //! | `Stalls::waits_since` | a thread that finds a deadline passed | stays where it is while the driver is late, which shows a stall |
 //! | `Stalls::late_since` | a turn that counts how late its timers are | is not raised by a turn that took until after it |

@@ -19,9 +19,9 @@
 //! # The end
 //!
 //! A sleep of a living runtime never elapses before its instant. So if the alarm has elapsed while
-//! the instant of its last reset lies ahead, the time driver has ended. No other reading shows the
-//! end. The check asks whether the sleep has elapsed, and then reads the clock, in this order.
-//! Every thread that takes the alarm's lock checks first, a turn included.
+//! the instant of its last reset lies ahead, the time driver has ended. An alarm that has elapsed
+//! on time shows nothing. The check asks whether the sleep has elapsed, and then reads the clock,
+//! in this order. Every thread that takes the alarm's lock checks first, a turn included.
 //!
 //! ```text
 //!   alive --(the alarm or the end sleep has elapsed ahead of its time, ---> time driver ended --(`end`)--> ended

@@ -10,8 +10,8 @@
 //!   is dropped, under no lock of the map.
 //! - A [`KeyedDeadline`] finds its entry by the identity of its word, so an older one never takes
 //!   out a newer one's entry.
-//! - No user code runs between a permit and its entry, under the part's lock. An entry has a
-//!   `KeyedDeadline` from before it is inserted, which takes it out if a panic drops that. So no
+//! - No user code runs between a permit and its entry, under the part's lock. A `KeyedDeadline` is
+//!   made before its entry is inserted. If a panic drops it, its drop takes the entry out. So no
 //!   panic costs a permit.
 //! - A key's own code runs under a part's lock only in a look-up, which changes nothing.
 //!
@@ -176,8 +176,8 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         }
     }
 
-    /// Arms a deadline under a key. An older one under that key resolves to `Err(Cancelled)`,
-    /// replaced.
+    /// Arms a deadline under a key. If an older one under that key is pending, it resolves to
+    /// `Err(Cancelled)`, replaced.
     ///
     /// # Errors
     ///

@@ -84,7 +84,8 @@ impl Shard {
         }
     }
 
-    /// Reads the next expiry again after a timer was unlinked, where virtual time would run to it.
+    /// On a clock that can be paused, reads the next expiry again after a timer was unlinked.
+    /// Otherwise virtual time would run to the old one.
     #[inline]
     fn read_again(&self, state: &MutexGuard<'_, ShardState>) -> ExpiryChange {
         if self.clock.is_pausable() {

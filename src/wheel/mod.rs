@@ -89,7 +89,7 @@ pub(crate) use turn::Found;
 /// | [`advance`](Wheel::advance) | the timers that fire or cascade and the slots that hold them; not the ticks passed. Advancing by one tick cascades at most 1,024 timers of each level ahead of their time, or a 32nd of those due in the next 64 ticks if that is more |
 /// | [`pop_due`](Wheel::pop_due) | as [`advance`](Wheel::advance), for the timers that come before it |
 /// | [`next_turn`](Wheel::next_turn) | O(1) |
-/// | [`first`](Wheel::first) | O(1) if it is near, else the timers of its slot: very many if that is far away |
+/// | [`first`](Wheel::first) | O(1) if no coarse slot begins before it is due, else the timers of such slots, which may be very many |
 /// | [`get`](Wheel::get), [`due`](Wheel::due), [`turn_for`](Wheel::turn_for) | O(1) |
 /// | [`clear`](Wheel::clear) | every place of the storage, used or not |
 ///

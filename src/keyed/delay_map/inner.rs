@@ -253,9 +253,10 @@ impl<K, V> Inner<K, V> {
         }
     }
 
-    /// S2: takes out the first due item, and the due ones after it in its part, at most `most` in
-    /// all. It finds the first in at most [`BATCH`] steps. No part is searched beyond the earliest
-    /// tick of another one. The clock is read only once nothing is left that was due before.
+    /// S2: takes out the first due item and the others of its tick in its part, at most `most` in
+    /// all, and at most 64. It finds the first in at most [`BATCH`] steps. No part is searched
+    /// beyond the earliest tick of another one. The clock is read only once nothing is left that
+    /// was due before.
     pub(super) fn take_due(
         &self,
         search: &mut Search,

@@ -66,7 +66,7 @@ const LAST_TICK: u64 = (1 << 62) / 1_000_000;
 /// |---|---|
 /// | [`insert`](DelayQueue::insert), [`reset`](DelayQueue::reset), [`remove`](DelayQueue::remove), [`deadline`](DelayQueue::deadline) | O(1); a lock of the timer if the task waits for a later tick, or the queue is then empty |
 /// | [`poll_expired`](DelayQueue::poll_expired) | O(1), amortised; a lock of the timer once per tick |
-/// | [`peek`](DelayQueue::peek) | O(1) if the next value is near, else the values of its slot |
+/// | [`peek`](DelayQueue::peek) | O(1) if no coarse slot begins before the next value is due, else the values of such slots |
 /// | [`clear`](DelayQueue::clear) | O(values) |
 ///
 /// # Panics
