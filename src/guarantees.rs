@@ -52,14 +52,13 @@
 //! - **Memory** comes back in segments of 16 to 32 KiB. One survivor keeps one segment.
 //! - **A single insert, reset or removal moves a bounded number of entries**, at any number of
 //!   timers. Among two million, the longest took less than a millisecond of its thread in most
-//!   runs. <!-- figure: longest-insert
-//!   held-timer < 1 ms; longest-reset held-timer < 1 ms; longest-*-map-insert held-timer < 1 ms;
-//!   longest-delay-map-remove held-timer < 1 ms --> There is one exception. With glibc's
-//!   allocator, one drop of a [`Sleep`] or of a
-//!   keyed deadline, among two million that went at once, took 0.15 to 0.4 s, because glibc then
-//!   joined the small blocks that were freed. <!-- figure: longest-drop held-timer = 0.1..0.45 s;
-//!   longest-deadline-map-remove held-timer = 0.1..0.45 s --> `drain`, `close` and `expire_all`
-//!   visit every key, and have no bound.
+//!   runs. <!-- figure: longest-insert held-timer < 1 ms; longest-reset held-timer < 1 ms;
+//!   longest-*-map-insert held-timer < 1 ms; longest-delay-map-remove held-timer < 1 ms --> There
+//!   is one exception. With glibc's allocator, one drop of a [`Sleep`] or of a keyed deadline,
+//!   among two million that went at once, took 0.15 to 0.4 s, because glibc then joined the small
+//!   blocks that were freed. <!-- figure: longest-drop held-timer = 0.1..0.45 s;
+//!   longest-deadline-map-remove held-timer = 0.1..0.45 s --> `drain`, `close`, `expire_all`,
+//!   `for_each` and `retain` visit every key, and have no bound.
 //!
 //! [RESULTS.md]: https://github.com/tickwheel/tickwheel/blob/main/benches/RESULTS.md
 //! [tokio#6463]: https://github.com/tokio-rs/tokio/issues/6463

@@ -98,7 +98,7 @@
 //! - **To serve more requests per second.** With few workers, timers are a small share of each.
 //! - **For one owner that needs no keys of its own.** There a `DelayQueue` of [tickwheel-util]
 //!   takes less memory and CPU than a [`DelayMap`].
-//! - **For a resolution below a millisecond.** tokio's clock has none.
+//! - **For a resolution below a millisecond.** tokio's timers have none.
 //! - **For another runtime's own clock.** [`Timer::global`] goes by the system's.
 //! - **As a cache.** Use [moka](https://docs.rs/moka). A [`DelayMap`] does not evict to make room.
 //!
@@ -116,10 +116,10 @@
 //! | `hyper` | [`hyper`](https://docs.rs/tickwheel/latest/tickwheel/hyper/): a [`Timer`] is a `hyper::rt::Timer`, for hyper's servers and clients, and for hyper-util's pool |
 //! | `serde` | `Serialize` and `Deserialize` for [`Metrics`](metrics::Metrics) and [`DelayMapMetrics`](metrics::DelayMapMetrics): each field under its name, a [`Duration`] as `{"secs":1,"nanos":0}` |
 //! | `tracing` | events with the target `tickwheel` and the name of the `timer`: a stalled driver (`WARN`, `late_ms`), and a waker that panicked (`ERROR`) |
-//! | `test-util` | tokio's `test-util`, and its `pause`, `advance` and `resume` under [`time`] |
+//! | `test-util` | tokio's `test-util`, and its `pause`, `advance` and `resume` at the root and under [`time`] |
 //!
-//! The public types are tokio's and the standard library's, hyper's with the feature `hyper` and
-//! serde's with `serde`, all of them 1.x. The one exception is `futures-core` 0.3, whose `Stream`,
+//! The public interface uses types of std and tokio, and with the features `hyper` and `serde`
+//! types of those crates, all of them 1.x. The one exception is `futures-core` 0.3, whose `Stream`,
 //! `FusedStream` and `FusedFuture` a release of its 1.0 would replace.
 //!
 //! [tickwheel-util]: https://docs.rs/tickwheel-util
