@@ -7,8 +7,9 @@ use std::time::Duration;
 #[doc(no_inline)]
 pub use tokio::time::error::Error;
 
-/// A [`Timeout`](crate::Timeout) elapsed before its future was ready. Converts into a
-/// [`std::io::Error`] of kind [`TimedOut`](std::io::ErrorKind::TimedOut), and from tokio's own.
+/// A [`Timeout`](crate::Timeout) or a [`WithDeadline`](crate::WithDeadline) elapsed before its
+/// future was ready. Converts into a [`std::io::Error`] of kind
+/// [`TimedOut`](std::io::ErrorKind::TimedOut), and from tokio's `Elapsed`.
 ///
 /// ```
 /// # use tickwheel::{Duration, timeout};
@@ -69,8 +70,9 @@ impl From<Elapsed> for std::io::Error {
     }
 }
 
-/// A [`Deadline`](crate::Deadline) ended before it expired: it was cancelled through a handle,
-/// unless a method below returns `true`.
+/// A [`Deadline`](crate::Deadline) ended before it expired: it was cancelled through a handle, or
+/// removed from its map, unless a method below returns `true`. Methods such as
+/// [`Sleep::try_poll`](crate::Sleep::try_poll) return it too, after a shutdown.
 ///
 /// ```
 /// # use tickwheel::{Duration, Timer};
@@ -106,7 +108,7 @@ impl Cancelled {
         Cancelled([Handle, Replaced, Drained, Shutdown][bits as usize & 3])
     }
 
-    /// Returns whether a newer deadline under its key of a map replaced it.
+    /// Returns whether a newer deadline under the same key of its map replaced it.
     ///
     /// ```
     /// # use tickwheel::{DeadlineMap, Duration, Timer};
@@ -297,7 +299,7 @@ gives_back! {
 }
 
 /// [`Expirations::try_recv`](crate::Expirations::try_recv) found no value. The names are those of
-/// tokio's own.
+/// tokio's `TryRecvError`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TryRecvError {
     /// No value is due now. One may become due later.
@@ -317,8 +319,8 @@ impl fmt::Display for TryRecvError {
 
 impl std::error::Error for TryRecvError {}
 
-/// The settings of a [`Builder`](crate::timer::Builder) are invalid, or there is no runtime for the
-/// timer.
+/// The settings of a [`Builder`](crate::timer::Builder) are invalid, or there is no runtime with a
+/// time driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BuildError {

@@ -2,8 +2,11 @@
 //!
 //! Looking that timer up writes a count that all threads of the runtime share. So a call on a
 //! thread that drives a runtime only notes the deadline, and the poll that arms looks the timer up.
+//! A call looks it up at once elsewhere, as its thread's first, within an open deadline, on an
+//! overflow, and with tokio before 1.54.
 //!
-//! Invariant: a ready timeout and a sleep that is never polled do not touch shared memory.
+//! Invariant: apart from these calls, a ready timeout, and a sleep that is neither polled nor
+//! reset, do not touch shared memory.
 
 use std::future::IntoFuture;
 use std::sync::Arc;
@@ -28,7 +31,8 @@ use crate::timer::local;
 ///
 /// Outside a tokio runtime, and in one without a time driver. It is the call that needs a runtime,
 /// and not the poll: `runtime.block_on(sleep(..))` panics, but an `async` block makes its calls
-/// when it is polled, so `runtime.block_on(async { sleep(..).await })` does not.
+/// when it is polled, so `runtime.block_on(async { sleep(..).await })` does not. If the thread has
+/// used the timer of another runtime, a missing time driver may panic at the first poll instead.
 ///
 /// The future panics if it is polled while pending and its runtime has shut down.
 ///
@@ -48,7 +52,7 @@ pub fn sleep(duration: Duration) -> Sleep {
 
 /// Waits until `deadline`, like [`tokio::time::sleep_until`].
 ///
-/// A deadline that has passed is ready at the first poll.
+/// A deadline that passed a millisecond ago or more is ready at the first poll.
 ///
 /// # Panics
 ///
@@ -79,12 +83,13 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 /// passed. A future that is ready at the first poll arms nothing. See
 /// [`Timeout`] for the rest.
 ///
-/// In a task, the first poll that finds the future pending looks the timer up, so a ready one looks
-/// up none. The call itself does within a [`with_deadline`](crate::with_deadline), outside of
-/// tasks, and with tokio before 1.54. So a timeout that was moved to another runtime before that
-/// uses that runtime's timer, unlike tokio's, and a thread without a runtime uses
+/// On a thread that drives a runtime, the first poll that finds the future pending looks the timer
+/// up. So a timeout that is ready at once looks up none. One that is moved to another runtime
+/// before then uses the timer there, unlike tokio's. On a thread without a runtime it uses
 /// [`Timer::global`](crate::Timer::global). The deadline stays the same instant. If one of the two
-/// clocks is paused, that instant may come much later or earlier.
+/// clocks is paused, that instant may come much later or earlier. The call itself looks the timer
+/// up on any other thread, within a [`with_deadline`](crate::with_deadline), for a duration that
+/// overflows, and with tokio before 1.54. So does the first call on a thread.
 ///
 /// # Panics
 ///
@@ -119,7 +124,7 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 
 /// Bounds the time of a future until an instant, like [`tokio::time::timeout_at`].
 ///
-/// It is for one deadline over several steps. Otherwise it is as [`timeout`]. Even after the
+/// It is for one deadline over several steps. Otherwise it behaves like [`timeout`]. Even after the
 /// deadline, the future is polled once, and wins if it is ready.
 ///
 /// # Panics
@@ -175,7 +180,7 @@ pub fn interval(period: Duration) -> Interval {
 
 /// Ticks with a period, first at `start`, like [`tokio::time::interval_at`].
 ///
-/// A `start` that has passed ticks at the first poll.
+/// A `start` that passed a millisecond ago or more ticks at the first poll.
 ///
 /// # Panics
 ///

@@ -5,12 +5,13 @@
 //! builder](crate::docs::migration#where-it-plugs-in). [`Timer::global`] serves executors that are
 //! not tokio's.
 //!
-//! A reset moves a sleep in place, and costs what [`Sleep::reset_at`] does.
+//! A reset moves a sleep of this crate in place. It costs two readings of the clock more than
+//! [`Sleep::reset_at`].
 //!
 //! `now`, `sleep_until` and `reset` go by the timer's clock. While its runtime runs, the deadline
-//! of an elapsed sleep is no later than `now`. When that runtime has shut down, each sleep
-//! continues for the time left on [`Timer::global`], on the system's clock: hyper's trait has no
-//! error, and a panic would end the connection.
+//! of an elapsed sleep is no later than `now`. When that runtime has shut down, each sleep made
+//! through the trait continues for the time left on [`Timer::global`], on the system's clock. The
+//! trait has no error, and a panic would end the connection.
 //!
 //! ```
 //! # tokio_test::block_on(async { tokio::time::pause();

@@ -29,8 +29,8 @@ use crate::wheel::{DIGIT_BITS, SlotCounts};
 #[cfg_attr(feature = "serde", serde(default))]
 #[non_exhaustive]
 pub struct Metrics {
-    /// The name of the timer: [`Builder::name`](crate::timer::Builder::name), or the
-    /// runtime's name for its own timer.
+    /// The name of the timer: [`Builder::name`](crate::timer::Builder::name), the runtime's name
+    /// for its own timer, or `tickwheel-timer` for [`Timer::global`](crate::Timer::global).
     pub name: Option<Arc<str>>,
     /// The number of shards.
     pub shards: usize,
@@ -46,8 +46,8 @@ pub struct Metrics {
     pub rescheduled: u64,
     /// How often the alarm woke the driver.
     pub wake_ups: u64,
-    /// How often the driver was late by more than 50 ms plus one tick. Its own work does not count,
-    /// and a paused clock has none.
+    /// How often the driver was late by more than 50 ms plus one tick. Its own work does not count.
+    /// A clock that is or was paused has no stalls.
     pub stalls: u64,
     /// The total length of all stalls.
     pub stalled: Duration,
@@ -57,7 +57,8 @@ pub struct Metrics {
     fired_within: [u64; 16],
     /// The sum of the histogram that [`fired_within`](Metrics::fired_within) yields.
     pub fired_lateness_sum: Duration,
-    /// Wakers that panicked. The panics were contained.
+    /// Wakers that panicked, apart from those that wait for an
+    /// [`IdleTimeout`](crate::io::IdleTimeout). The panics were contained.
     pub waker_panics: u64,
     /// Inserts that maps on this timer rejected, because they were closed or at their limit.
     pub rejected_inserts: u64,
@@ -142,7 +143,8 @@ pub struct DelayMapMetrics {
     pub len: usize,
     /// Values that were ever inserted, including replacements.
     pub inserted: u64,
-    /// Values that came out of the stream. If only `len` grows, no consumer takes them.
+    /// Values that came out of the stream. If `len` grows and this does not, nothing is due, or no
+    /// consumer takes it.
     pub expired: u64,
 }
 

@@ -1,9 +1,11 @@
 //! The reports of a timer: its counts beside those of its shards, and its `tracing` events. Wakers
 //! are woken here too, because a panic in one is user code to be contained and reported.
 //!
-//! There are no spans, and arming, resetting and disarming report nothing.
+//! There are no spans. Arming, resetting and disarming report nothing, except a stall that they
+//! find.
 //!
-//! Invariant: the caller holds no lock. Panics of wakers and subscribers stay within.
+//! Invariant: a caller that wakes a task or reports an event holds no lock, except a map's whose
+//! closure calls a handle. Panics of wakers and subscribers stay within.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

@@ -1,5 +1,6 @@
-//! The crate's imports from tokio, beside its timers and its clock. A port to another runtime
-//! replaces these names, `driver::tokio_alarm`, and the two clocks in `time`.
+//! The crate's imports from tokio's `runtime` and `task`, except the budget in `io`. A port to
+//! another runtime replaces these names, the uses of `tokio::time`, the `Notify` of `driver`, and
+//! the traits in `io`.
 //!
 //! Invariant: nothing here is part of the crate's own mechanism.
 

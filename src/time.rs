@@ -1,4 +1,5 @@
-//! All names of `tokio::time`. Replace `tokio::time` by `tickwheel::time`.
+//! All names of `tokio::time`. Replace `tokio::time` by `tickwheel::time`. `advance`, `pause` and
+//! `resume` need this crate's feature `test-util`.
 //!
 //! A type that sleeps is this crate's. A type that only names or measures time is tokio's. For
 //! types of other crates that hold tokio's timers, see the

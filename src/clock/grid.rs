@@ -1,8 +1,9 @@
 //! tokio's grid: the instants, a millisecond apart, at which its time driver fires. It begins with
 //! the runtime.
 //!
-//! A timer's ticks begin on that grid. So a deadline is rounded up once, and under a paused clock
-//! the instants are tokio's own, even when the clock stands between two whole milliseconds.
+//! A timer's ticks begin on that grid if they are whole milliseconds long. So a deadline is rounded
+//! up once, and under a paused clock the instants are tokio's own, even when the clock stands
+//! between two whole milliseconds.
 //!
 //! tokio does not publish its grid, but a sleep shows it. A reset sleep rounds its deadline up to
 //! the grid, and has elapsed if that is no later than the millisecond up to which the time driver

@@ -9,7 +9,7 @@
 //!
 //! - On one thread of the runtime, readings never go back. After a pause, another thread's
 //!   reading can differ by any amount, in either direction.
-//! - The epoch belongs to the timer and lies on its runtime's grid, which `grid` finds. So two
+//! - The epoch belongs to the timer, and lies on its runtime's grid where `grid` finds one. So two
 //!   equal runs under a paused clock see equal moments.
 
 pub(crate) mod grid;

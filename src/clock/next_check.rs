@@ -2,7 +2,7 @@
 //! notifies it.
 //!
 //! The driver checks the next expiries of its shards, and the stream of a map its parts. A change
-//! that the next check finds in time costs its thread a load.
+//! that the next check finds in time costs its thread a fence and a load.
 //!
 //! ```text
 //!   the thread that makes a change             the party that checks
@@ -18,7 +18,8 @@
 //! later one. If that is `NEVER`, the thread notifies. Otherwise it is the tick that L3 or a later
 //! check wrote: either that check finds the change, or it is too late and the thread notifies.
 //!
-//! Invariant: only the checking party writes the tick.
+//! Invariant: only the checking party writes the tick. For the driver this is the thread that holds
+//! the alarm's lock, or closes the timer.
 //!
 //! The loads and stores are `Acquire` and `Release`, so a thread whose C2 reads the tick of L3 also
 //! sees what the party did before L3. The fences alone order C1 and C2, and L1 and L2.

@@ -21,10 +21,10 @@
 //! - A due that a call sets into those 100 ms may be moved too, because nothing records when it was
 //!   set. A reset after the stall sets a due after these 100 ms. If the timeout is shorter, the
 //!   grace would end before the due, so there is none.
-//! - The end of a grace is a function of the due, the timeout and the stall. So the
-//!   deadline need not store it. A deadline is spared at most once per reset, because a later stall
-//!   cannot contain its original due time.
-//! - A stall is forgotten once every deadline that it moved has ended.
+//! - The end of a grace is a function of the due, the timeout and the stall. So the deadline need
+//!   not store it. A deadline is spared at most once per reset, unless another stall begins within
+//!   100 ms after the first: no later one contains its due.
+//! - When a stall is noted, an earlier one is forgotten if every deadline that it moved has ended.
 //!
 //! # Since when something waits
 //!
@@ -63,8 +63,8 @@ const SHORTEST_GRACE: Duration = Duration::from_millis(100);
 pub(crate) struct Stalls {
     tick: TickLength,
     has_grace: bool,
-    /// The tick since which due timers have waited for the driver. Written only by a turn, or by a
-    /// thread that holds the alarm's lock while there is none.
+    /// The tick since which due timers have waited for the driver. Written only by a turn, by a
+    /// thread that holds the alarm's lock without a turn, or by the one that closes the timer.
     waits_since: AtomicTick,
     /// The tick from which on a turn counts how late its timers are. Written as `waits_since` is.
     late_since: AtomicTick,

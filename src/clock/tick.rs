@@ -1,4 +1,4 @@
-//! Tick arithmetic and rounding. Nothing else in the crate knows nanoseconds.
+//! Tick arithmetic and rounding. Only here do moments become ticks.
 //!
 //! Invariant: a deadline is rounded up to its tick, and a reading of the clock is rounded down. So
 //! once the current tick has reached the due tick, the deadline has passed: no timer is early.
@@ -114,7 +114,7 @@ impl Moment {
     }
 }
 
-/// The length of one tick: at least a millisecond, the resolution of tokio's clock. So the number
+/// The length of one tick: at least a millisecond, the resolution of tokio's timers. So the number
 /// of a tick that a clock reaches has at most [`TICK_BITS`] bits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TickLength {
@@ -159,7 +159,7 @@ impl TickLength {
     #[inline]
     fn divided(self, nanos: u64) -> u64 {
         let product = u128::from(nanos) * u128::from(self.reciprocal);
-        // The reciprocal is too small by less than one, so the quotient by one at most.
+        // The reciprocal is too small by one at most, and so is the quotient.
         let quotient = (product >> 64) as u64;
         let rest = nanos - quotient * self.nanos;
         quotient + u64::from(rest >= self.nanos)

@@ -24,7 +24,7 @@ pub use handle::ResetHandle;
 /// [`Timer::deadline`](crate::Timer::deadline).
 ///
 /// It resolves to `Ok(())` when its timeout has passed since its last reset, and to [`Cancelled`]
-/// when it is cancelled or its runtime shuts down. Everything else goes through a [`ResetHandle`].
+/// when it is cancelled or its runtime shuts down. Other tasks act on it through a [`ResetHandle`].
 ///
 /// - It is armed when it is made, and runs whether or not it is polled.
 /// - It is never early, and at most one tick of its timer late. Tokio's rounding to a millisecond
@@ -32,7 +32,7 @@ pub use handle::ResetHandle;
 /// - A stall does not count. If the driver cannot run, because the process was stopped or blocked
 ///   for more than 50 ms and one tick, a deadline that passes meanwhile is postponed by the length
 ///   of the stall. It then lives for at least 100 ms after the stall, or for its timeout if that is
-///   shorter, and at most for its timeout. There is one grace between two resets. See
+///   shorter, and at most for its timeout. There is at most one grace between two resets. See
 ///   [`Builder::stall_grace`](crate::timer::Builder::stall_grace).
 /// - It has exactly one outcome. A reset that returned `true` was in time.
 /// - Dropping it takes its timer out, in O(1). Its handles then return `false`.
@@ -84,7 +84,8 @@ impl Deadline {
         self.handle.clone()
     }
 
-    /// Makes the deadline pending again, after any outcome, to expire its timeout from now.
+    /// Makes the deadline pending again, after any outcome. It expires when its timeout has passed
+    /// from now.
     ///
     /// On a pending deadline this is a reset. Existing handles stay valid. If the runtime that
     /// drives the timer has shut down, the deadline stays [`Cancelled`].

@@ -78,12 +78,12 @@ pub enum Stage {
 ///   each by at most an eighth of the notice: after a warning, the next one may be late if a call
 ///   other than a reset postpones the deadline, or if the notice is more than seven eighths of the
 ///   timeout.
-/// - After a [stall](Deadline) the warning comes first, and then the grace of the stall. If the
-///   driver is late by the whole notice, but by less than a stall, there is no warning. A notice
+/// - After a [stall](Deadline) that gives a grace, the warning comes first, and then the grace. If
+///   the driver is late by the whole notice, and no grace follows, there is no warning. A notice
 ///   shorter than a tick may have none either.
 /// - It takes a second timer. While resets come, this wakes the task about once in each timeout
-///   less the notice, however many they are. Within the notice it wakes the task each eighth of
-///   that, or of the timeout if that is shorter. A reset costs no more.
+///   less the notice, however many resets there are. Within the notice it wakes the task each
+///   eighth of that, or of the timeout if that is shorter. A reset costs no more.
 ///
 /// ```
 /// # use tickwheel::{Duration, Timer, warn_before::Stage};

@@ -4,12 +4,13 @@
 //! stalls, shards and reports. `tests/loom` compiles this file.
 //!
 //! A thread that arms something earlier takes the lock, compares, and sets the alarm. A turn takes
-//! the lock twice: when it begins, and when it reads the next expiries and sets the alarm again,
-//! but not in between. Meanwhile the turn has the alarm, and the lock guards none.
+//! the lock when it begins, and again when it reads the next expiries and sets the alarm. In
+//! between the turn has the alarm, and the lock guards none.
 //!
 //! No thread waits for a thread that sets the alarm. If the lock is taken, a request is noted, also
 //! that of an alarm that has fired. The holder reads the next expiries once more after it has
-//! released the lock. If something is due by then, it sets the alarm to fire next.
+//! released the lock. If something is due already, the holder sets the alarm to fire as soon as it
+//! can.
 //!
 //! ```text
 //!   not begun --(begin)--> set --(the alarm fires: T1)--> turning --(it has set the alarm: T3)--> set
@@ -51,11 +52,11 @@
 //! - *A request is noted as the holder releases the lock.* The thread notes it and then tries the
 //!   lock again. The holder releases it and then looks (Q). Each has a sequentially consistent
 //!   fence in between, so one of the two sees the other.
-//! - *The tick has passed when the alarm is set for it.* The alarm is set for the next round of the
-//!   time driver, which finds all that has passed by then, and the shard is told of a tick that is
-//!   current there. Were it told of a later one, that turn would pass the shard by. A timer that is
-//!   armed for a missed tick before that round asks for no turn: by `note_missed`, each shard knows
-//!   that it is due at once.
+//! - *The tick has passed when the alarm is set for it.* A turn then begins once more. Outside of a
+//!   turn, the alarm is set for the next round of the time driver, which finds all that has passed
+//!   by then. The shard is told of a tick that is current there. Were it told of a later one, that
+//!   turn would pass the shard by. A timer that is armed for a missed tick before that round asks
+//!   for no turn: by `note_missed`, each shard knows that it is due at once.
 //!
 //! Invariants:
 //!
@@ -151,7 +152,8 @@ pub(crate) enum Place {
 pub(crate) struct Turns {
     state: Mutex<State>,
     is_asked: AtomicBool,
-    /// When the driver reads the next expiries, at the latest. Written under the lock.
+    /// When the driver reads the next expiries, at the latest. Written under the lock, and once
+    /// more after the end.
     next_check: NextCheck,
 }
 

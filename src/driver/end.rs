@@ -6,9 +6,9 @@
 //! ends with each worker: it fires that worker's timers before the worker drops any task, while
 //! other workers still run theirs. A timer that closed then would report the end to them.
 //!
-//! A runtime that has dropped its tasks refuses a new one. So a refused task shows that the runtime
-//! ends, even where tokio's timers must not be touched. But the runtime may be dropping the very
-//! task that asks.
+//! A runtime that drops its tasks refuses new ones. So a refused task shows that the runtime ends,
+//! even where tokio's timers must not be touched. But the runtime may be dropping the very task
+//! that asks.
 //!
 //! tokio does not report when the last worker has stopped. So in both cases a new thread waits for
 //! [`A_WHILE`], and then wakes the driver. A task in a longer poll may see the end.
@@ -49,7 +49,7 @@ pub(crate) fn on_a_plain_thread<R: Send>(runtime: &Handle, build: impl FnOnce() 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Life {
     Alive,
-    /// It has dropped its tasks, but may yet drop the asking one.
+    /// It drops its tasks, and may yet drop the asking one.
     Ends,
     Ended,
 }

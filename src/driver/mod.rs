@@ -34,26 +34,28 @@
 //! ```
 //!
 //! There is no driver task, so no task and no queue stands between a due and its timer. The waker
-//! of one tokio timer, the [alarm](tokio_alarm), makes the turn where tokio wakes its own timers,
-//! and sets the alarm again. The process's timer has no runtime; its alarm is a
-//! [thread](thread_alarm). No thread waits for another one that sets the alarm: it leaves its
-//! request to that thread (see [`alarm`]).
+//! of one tokio timer, the [alarm](tokio_alarm), makes the turn where tokio wakes its own timers.
+//! It sets the alarm again, or leaves that to the alarm's task. The process's timer has no runtime;
+//! its alarm is a [thread](thread_alarm). No thread waits for another one that sets the alarm: it
+//! leaves its request to that thread (see [`alarm`]).
 //!
-//! Turns happen only where tokio would run wakers: within tokio's time driver, on the alarm's own
-//! thread, or in the alarm's task. So a blocking waker holds up no more than it would with tokio. A
-//! thread that arms never turns, but one that finds the runtime ended wakes the waiting tasks.
+//! Turns happen only within tokio's time driver, in the alarm's task, or on the alarm's own thread.
+//! So on a runtime's timer a blocking waker holds up no more than it would with tokio. A thread
+//! that arms never turns, but one that finds the runtime ended wakes the waiting tasks.
 //!
 //! Invariants:
 //!
 //! - While something is armed, the alarm is set for the earliest expiry or before, or a turn is
-//!   being made. While nothing is armed, nothing sets the alarm. It fires at most once more, for a
-//!   timer that was disarmed. On a clock that can be paused there is then no tokio timer at all. A
-//!   task that waits with nothing armed takes a [`Watch`].
+//!   being made. Or a thread or the alarm's task is about to set it. While nothing is armed,
+//!   nothing sets the alarm. It fires at most once more for each shard, for a timer that was
+//!   disarmed. On a clock that can be paused there is then no tokio timer at all. A task that waits
+//!   with nothing armed takes a [`Watch`].
 //! - The clock is read before any shard is turned, to the floor of that reading.
 //! - The driver holds its shards weakly, and its waker holds the driver weakly. A thread that can
 //!   still arm a timer, or has one pending, holds a shard, and each shard holds the driver.
-//! - The shards are closed once the runtime's time driver has ended, after every task was dropped,
-//!   by the thread that finds it ended (see `tokio_alarm`). During a turn, its thread does.
+//! - The shards are closed once the runtime's time driver has ended, by the thread that finds it
+//!   ended (see `tokio_alarm`). Every task was dropped by then, with the exceptions in `end`.
+//!   During a turn, its thread does.
 //!
 //! # When does the driver come?
 //!
@@ -61,7 +63,7 @@
 //!
 //! | tick | for whom | how it differs |
 //! |---|---|---|
-//! | `Shard::next_expiry` | a thread that arms in that shard, and a turn | one shard's; under its lock, nothing there is due before it |
+//! | `Shard::next_expiry` | a thread that arms in that shard, and a turn | one shard's; under its lock, nothing there is due before it, except at a missed tick |
 //! | `Turns::next_check` | a thread that has lowered a next expiry | `FIRST` during a turn, which reads the expiries at its end; `NEVER` while they are read |
 //! | `Stalls::waits_since` | a thread that finds a deadline passed | stays where it is while the driver is late, which shows a stall |
 //! | `Stalls::late_since` | a turn that counts how late its timers are | is not raised by a turn that took until after it |
@@ -157,7 +159,8 @@ impl Driver {
         self.turns.turn(self, Place::Waker);
     }
 
-    /// Runs when the runtime has dropped its tasks: then a look shows whether it has ended.
+    /// Runs when the alarm's task was dropped: from then on a look shows whether the runtime has
+    /// ended.
     fn look_for_end(&self) {
         self.turns.set_for_earliest(self);
     }

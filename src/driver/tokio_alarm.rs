@@ -9,19 +9,20 @@
 //!     +---------------(unset)--------------------+    +-------------------(set)---------------------------+
 //! ```
 //!
-//! tokio wakes the waker within a reset to the past. That would note a request at the alarm's lock,
-//! and the thread that resets would set the alarm once more, for the same past, without end. So
-//! before a reset to the past the alarm registers a waker that does nothing, and the next poll
-//! registers the real one again. A firing in between is lost, and not needed: the thread that
-//! resets the alarm sets it for the earliest expiry. If the instant passes in between, exactly one
-//! request is noted.
+//! tokio's usual timer wakes the waker within a reset to the past. That would note a request at the
+//! alarm's lock, and the thread that resets would set the alarm once more, for the same past,
+//! without end. So before a reset to the past the alarm registers a waker that does nothing, and
+//! the next poll registers the real one again. A firing in between is lost, and not needed: the
+//! thread that resets the alarm sets it for the earliest expiry. If the instant passes in between,
+//! exactly one request is noted.
 //!
 //! # The end
 //!
 //! A sleep of a living runtime never elapses before its instant. So if the alarm has elapsed while
 //! the instant of its last reset lies ahead, the time driver has ended. An alarm that has elapsed
 //! on time shows nothing. The check asks whether the sleep has elapsed, and then reads the clock,
-//! in this order. Every thread that takes the alarm's lock checks first, a turn included.
+//! in this order. Every thread that finds the alarm behind its lock checks first. A turn checks as
+//! it begins and as it ends.
 //!
 //! ```text
 //!   alive --(the alarm or the end sleep has elapsed ahead of its time, ---> time driver ended --(`end`)--> ended
@@ -71,8 +72,8 @@
 //!   shuts down, as where a task arms something in its `Drop`, and on a thread that has entered the
 //!   runtime while running a current-thread one. Threads cannot find this out. So a thread in the
 //!   context of the runtime notifies the task, also one that makes a turn in the alarm's waker. A
-//!   worker that has just learnt of the end may still run the task, which then panics, as a task's
-//!   own tokio sleep does at that moment. So does a thread outside from the moment of
+//!   worker that has just learnt of the end may still run the task. Its reset then panics, as a
+//!   task's own tokio sleep does at that moment. So does a reset on a thread outside, from
 //!   `shutdown_background` until the last worker has come round.
 //!
 //! Invariant: only a thread that holds the alarm's lock sets, unsets and polls it.
@@ -172,8 +173,8 @@ impl Alarm for TokioAlarm {
         self.time_driver_ended.filter(is_over)
     }
 
-    /// Where this thread reads another clock, and in the context of a runtime with tokio's
-    /// alternative timer.
+    /// Where this thread reads another clock, and in the context of the alarm's runtime if that has
+    /// tokio's alternative timer.
     fn needs_task(&self) -> bool {
         let is_entered = |id| Handle::try_current().is_ok_and(|current| current.id() == id);
         !self.clock.is_read_here()
@@ -262,7 +263,7 @@ impl TokioAlarm {
     fn unset(&mut self) {
         // An elapsed sleep is not among tokio's timers.
         if self.time_driver_ended.is_none() && !self.sleep.is_elapsed() {
-            // An instant in the past elapses at once.
+            // An instant in the past elapses at once, on the alternative timer a little later.
             self.instant = self.clock.long_ago();
             if reset(self.sleep.as_mut(), self.instant, Waker::noop()).is_none() {
                 self.note_end();

@@ -141,7 +141,7 @@ impl Interval {
         Poll::Ready(ended.map(|()| self.advance()))
     }
 
-    /// Moves the deadline on from a tick that has come, and returns that.
+    /// Moves the deadline on from a tick that has come, and returns that tick.
     #[inline(never)] // It is long, and most polls are pending.
     fn advance(&mut self) -> Instant {
         let (tick, now) = (self.sleep.deadline(), self.sleep.now());
@@ -155,8 +155,8 @@ impl Interval {
             }
             _ => tick + self.period,
         };
-        // Like tokio's interval, without a look at the clock: a late interval would starve what a
-        // biased `select!` polls after it.
+        // Like tokio's interval, without a look at the clock. Otherwise a late interval would
+        // starve what a biased `select!` polls after it.
         self.sleep.reset_to(next, false);
         tick
     }
@@ -214,7 +214,7 @@ impl Interval {
 
     /// Makes the next tick come at `deadline`, and the ticks after it one period apart.
     ///
-    /// A deadline that has passed counts as missed, by the
+    /// A deadline more than 5 ms in the past counts as missed, by the
     /// [`missed_tick_behavior`](Interval::missed_tick_behavior).
     ///
     /// ```

@@ -1,14 +1,15 @@
-//! The limit of a thread: the deadline that is open there. It bounds each timeout made there.
+//! The limit of a thread: the deadline that is open there. It bounds each timeout that its task
+//! makes there.
 //!
 //! Invariant: a limit is set only while an [`Open`] lives, which restores the former one even after
-//! a panic. A limit never ends after the one around it. It belongs to one task: a `LocalSet` or an
-//! inner runtime may poll other tasks meanwhile.
+//! a panic. A limit belongs to one task: a `LocalSet` or an inner runtime may poll other tasks
+//! meanwhile. It never ends after its task's limit around it.
 //!
 //! A limit is an instant of the clock that `Instant::now()` reads where the
 //! [`WithDeadline`](super::with_deadline::WithDeadline) is polled. A timer on the system's clock
 //! may be used there while the caller's clock is paused. For such a timer the limit is translated
-//! once, to its clock's present time plus the time left: for a timeout when it is made, for a
-//! deadline when it is first polled.
+//! once, to the present time of that timer's clock plus the time left. A timeout does so when it is
+//! made, and a deadline at its first pending poll.
 //!
 //! A loop that retries on each `Elapsed` must not spin once the limit has passed. So a timeout made
 //! then is due a tick later, and meanwhile the deadline ends.
@@ -23,8 +24,8 @@ use crate::runtime::{TaskId, try_id};
 /// The limit of the timeouts that a task makes on this thread.
 #[derive(Clone, Copy)]
 struct Limit {
-    /// By the clock that `Instant::now()` reads where it was opened. No later than the limit around
-    /// it.
+    /// By the clock that `Instant::now()` reads where it was opened. No later than its task's limit
+    /// around it.
     deadline: Instant,
     /// The task that has opened it; `None` for code that no task polls. It bounds no other task.
     task: Option<TaskId>,
@@ -94,7 +95,8 @@ pub(crate) fn cap(own: Instant, clock: &Clock) -> Instant {
     };
     let end = clock.translate(limit);
     if end <= clock.now_instant() {
-        // Also in place of a passed deadline of its own: a loop may well take `time_left`.
+        // Also where its own deadline has passed: a loop may well take `time_left` for its
+        // timeouts.
         next_tick(clock)
     } else {
         end.min(own)

@@ -17,9 +17,10 @@
 //! driver has turned to the new deadline. If an elapsed sleep has kept a waker, the reset itself
 //! arms it, or wakes its task for a deadline to which the driver has turned.
 //!
-//! A sleep of the free functions is *detached* at first: unarmed, and without a timer. It finds one
-//! when it has to arm, or needs the clock. A look-up writes a count that all threads share, and a
-//! sleep that never arms avoids it.
+//! A sleep that a free function makes on a thread that drives a runtime is *detached* at first:
+//! unarmed, and without a timer. It finds one when it has to arm, is reset there, or needs the
+//! timer's clock. A look-up writes a count that all threads share, and a sleep that does none of
+//! these avoids it.
 //!
 //! **A sleep that is reset to later becomes a deadline.** The first such reset of an armed sleep
 //! takes the lock and gives its timer a [word](crate::shard::word), which holds the due. From then
@@ -32,11 +33,11 @@
 //! deadline or later. So if it has fired, the deadline has passed.
 //!
 //! Like tokio's, an armed sleep is ready once the driver has fired it, and its poll does not read
-//! the clock. So if a message came before the deadline, a task that is polled after the deadline
-//! finds the message first. The poll takes no lock either; see `shard::turned_to` for an armed
-//! sleep. For a deferred one the word replaces the tick: a turn and the closing settle it under the
-//! lock, and wake its waker afterwards. So if a poll finds the word pending, that wake-up is yet to
-//! come.
+//! the clock. So if a message came before the deadline, a task that is polled after the deadline,
+//! but before the driver comes, finds only the message. A poll with the registered waker takes no
+//! lock either; see `shard::turned_to` for an armed sleep. For a deferred one the word replaces the
+//! tick: a turn and the closing settle it under the lock, and wake its waker afterwards. So if a
+//! poll finds the word pending, that wake-up is yet to come.
 
 use std::fmt;
 use std::future::Future;
@@ -65,16 +66,17 @@ use crate::wheel::{Key, PackedKey};
 ///
 /// - It is never early, and at most one tick of its timer late. Tokio's rounding to a millisecond
 ///   and its scheduling come on top.
-/// - A sleep whose deadline lies in the past is ready at the first poll. A sleep of zero, or until
-///   now, is ready at the next line of tokio's grid, at most a millisecond later, or at the next
-///   tick if that is longer. So a loop of such sleeps does not spin.
-/// - The first pending poll arms it. Making a sleep and dropping it before that takes no lock.
+/// - A sleep whose deadline passed a millisecond ago or more is ready at the first poll. A sleep of
+///   zero, or until now, is ready at the next line of tokio's grid, at most a millisecond later, or
+///   at the next tick if that is longer. So a loop of such sleeps does not spin.
+/// - The first pending poll arms it. Making a sleep and dropping it before that takes no lock, once
+///   the thread has found its timer.
 /// - Dropping it cancels it, and frees its timer and waker at once, in O(1).
 /// - Once ready, it stays ready until [`reset`](Sleep::reset).
 /// - The task that polled last is woken.
-/// - It fires by the clock of its timer's runtime, wherever it is polled. A sleep that a task makes
-///   by a free function takes the timer of the runtime that first polls it, and with tokio before
-///   1.54 that of the runtime in which it was made.
+/// - It fires by the clock of its timer's runtime, wherever it is polled. On a thread that drives a
+///   runtime, a free function's sleep takes the timer of the runtime that first polls or resets it.
+///   Made elsewhere, or with tokio before 1.54, it takes that of the runtime in which it was made.
 ///
 /// # Panics
 ///
@@ -263,7 +265,8 @@ impl Sleep {
 
     /// Moves the deadline to `duration` from now, like [`reset_at`](Sleep::reset_at).
     ///
-    /// Zero waits for the next line of tokio's grid, and an excessive duration saturates.
+    /// Zero waits for the next line of tokio's grid, or for the next tick if that is longer. An
+    /// excessive duration saturates.
     ///
     /// ```
     /// # use tickwheel::{Duration, Instant, sleep};
@@ -360,8 +363,9 @@ impl Sleep {
         match mem::replace(&mut self.state, unarmed) {
             State::Kept(waker) => {
                 let waker = ManuallyDrop::into_inner(waker);
-                // Without a look at the clock: until the driver passes it, the sleep may be reset
-                // to later. If that has passed it, or has ended, the task polls and finds that.
+                // Without a look at the clock: until the driver passes the deadline, the sleep may
+                // be reset to later. If the driver has passed it, or has ended, the task polls and
+                // finds out.
                 if let Poll::Ready(ended) = self.arm(false, &waker) {
                     if ended.is_ok() {
                         self.state = State::Elapsed;
@@ -560,7 +564,8 @@ impl Sleep {
             return Ok(());
         };
         let due = clock.moment(deadline);
-        // No task has polled an unarmed one since its deadline, maybe before the shutdown.
+        // An unarmed one that may be due is ready once its deadline has passed, even after the
+        // shutdown.
         if end < due && !(may_be_due && due <= clock.now()) {
             Err(Cancelled::SHUTDOWN)
         } else {
@@ -568,9 +573,9 @@ impl Sleep {
         }
     }
 
-    /// Notes that the timeout around it has returned an output. Its timer stays armed, where
-    /// tokio's does.
-    #[inline(always)] // As `poll_capped`.
+    /// Notes that the timeout around it has returned an output. Its timer stays armed, as tokio's
+    /// does.
+    #[inline(always)] // As `Timeout::try_poll`.
     pub(super) fn note_output(&mut self) {
         if let State::Unarmed { is_new, .. } | State::Armed { is_new, .. } = &mut self.state {
             *is_new = false;
@@ -635,7 +640,7 @@ impl Sleep {
         }
     }
 
-    /// Takes its timer out, if any.
+    /// Takes its timer out, if any, and makes it elapsed.
     pub(crate) fn elapse(&mut self) {
         if let Some(key) = self.key() {
             self.shard.get().disarm(key);

@@ -1,7 +1,8 @@
-//! Deadlines that are passed on: an inner call never outlives its caller's deadline.
+//! Deadlines that are passed on: they bound the timeouts that are made within.
 //!
-//! Invariant: a deadline is open on a thread exactly while its [`WithDeadline`] is polled there,
-//! and for the polling task. So it never bounds other tasks of tokio's on the same thread.
+//! Invariant: a deadline is open on a thread exactly while its [`WithDeadline`] is polled there, or
+//! its future converted. It is open only for the task that does so. So it never bounds other tasks
+//! of tokio's on the same thread.
 //!
 //! While the future is polled, its deadline is the [limit](super::limit) of its thread. Each poll
 //! that stays pending reads the clock, because the timer's ticks may be coarser.
@@ -84,11 +85,11 @@ pin_project! {
     ///    [`current_deadline`]. It is open in a `block_on` within, and in the tasks of another
     ///    executor within.
     ///
-    /// Each poll that stays pending reads the clock, and the first one arms one timer. If one of
-    /// the clocks of that timer and of the polling runtime was paused, the deadline and the
-    /// timeouts within it count the time that was left when they began. It also ends once the
-    /// runtime's clock has passed the deadline. Where no deadline is open, a timeout pays for
-    /// reading a word of its thread.
+    /// Each poll that stays pending reads the clock, and the first one arms one timer. If that
+    /// timer goes by the system's clock and the polling runtime's was paused, the deadline counts
+    /// the time that was left when it began. So do timeouts within it on such a timer. The deadline
+    /// also ends once the polling runtime's clock has passed it. Where no deadline is open, a
+    /// timeout pays for reading a word of its thread.
     ///
     /// Dropping it drops the future and takes its timer out. A panic of the future passes through.
     /// A `futures::select!` takes it by `.fuse()`.

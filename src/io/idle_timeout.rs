@@ -1,7 +1,7 @@
 //! The [`IdleTimeout`]: one idle deadline for both directions of a stream.
 //!
-//! Invariant: each poll polls the stream first, and passes its arguments to [`Idle::after`], which
-//! alone knows the deadline.
+//! Invariant: each poll polls the stream first, and passes the result to [`Idle::after`]. Only
+//! `Idle` knows the deadline.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -63,10 +63,10 @@ pin_project! {
     ///
     /// | call | effect on the stream |
     /// |---|---|
-    /// | `reset()` | as if a byte was moved, but an error that the other half has yet to see stays: a byte or a `restart` clears that |
+    /// | `reset()` | while the deadline is pending, as if a byte was moved, but an error that the other half has yet to see stays: a byte or a `restart` clears that |
     /// | `expire()` | as if it was idle for too long; bytes that are ready still win |
     /// | `cancel()` | everything that has to wait fails with [`Cancelled`](crate::error::Cancelled), until [`restart`](IdleTimeout::restart) |
-    /// | `set_timeout(..)` | the new timeout counts from the next byte moved; a deadline beyond the new timeout from now moves there, so a shorter one takes effect at once; one that has expired stays so until the next byte moved, or a [`restart`](IdleTimeout::restart) |
+    /// | `set_timeout(..)` | the new timeout counts from the next byte moved; a deadline beyond the new timeout from now moves there, so a shorter one takes effect at once; one that has expired stays so until the next byte moved, the next wait after its report, or a [`restart`](IdleTimeout::restart) |
     /// | `set_timeout(Duration::MAX)`, then `reset()` | it never times out |
     ///
     /// # Errors, cancel safety and cost
@@ -74,7 +74,9 @@ pin_project! {
     /// Its errors are the stream's, and those [of the deadline](crate::io#errors). It buffers
     /// nothing, so it is as cancel safe as the stream. Dropping a read or a write does not change
     /// the deadline. A poll that moves bytes adds one [`reset`](ResetHandle::reset), which takes no
-    /// lock. One that has to wait adds a lock that is nearly always free. No poll allocates.
+    /// lock before the deadline. One that has to wait adds a lock that is nearly always free. A
+    /// poll allocates at most for a [`Cancelled`](crate::error::Cancelled) that it returns, or when
+    /// it arms the deadline again.
     ///
     /// ```
     /// use tickwheel::{Duration, io::IdleTimeout};

@@ -3,9 +3,9 @@
 //! It needs tokio alone. Separate timeouts for one read and one write, under the names of
 //! tokio-io-timeout, are in tickwheel-util: `io::TimeoutStream`.
 //!
-//! The I/O is polled first, so ready I/O wins over a deadline that has passed, and pays for no poll
-//! of a timer. An operation that was not tried, because its task had used up its cooperative
-//! budget, is tried again before its time is checked.
+//! The I/O is polled first, so ready I/O wins over a deadline that has passed. Before the deadline,
+//! ready I/O does not pay for the poll of a timer. An operation that was not tried, because its
+//! task had used up its cooperative budget, is tried again before its time is checked.
 //!
 //! # Errors
 //!

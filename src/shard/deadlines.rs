@@ -6,7 +6,8 @@
 //!   linked at the word's due or earlier, or at the end of its grace. Each function restores this
 //!   under the lock.
 //! - The caller holds no lock, not even a map's, except for `try_reset` and where a closure of the
-//!   user's calls a handle. Each function wakes the waiting task after it has unlocked the shard.
+//!   user's calls a handle. A function that wakes the waiting task does so after it has unlocked
+//!   the shard.
 //! - A call that makes a due earlier than another thread may have seen under the lock wakes the
 //!   waiting task if the word asks for that: a warning was set by the later due. A `Deadline` alone
 //!   does not ask, because its timer is moved and nothing else depends on the due.
@@ -165,7 +166,8 @@ impl DeadlineRef<'_> {
         let coop = ready!(coop::poll_proceed(cx));
         if self.word.outcome().is_pending() {
             let now = self.now();
-            // A deadline that has passed expires, whether or not the driver has come to it.
+            // A deadline that has passed expires unless a stall spares it, whether or not the
+            // driver has come to it.
             let registered = self.shard.register(cx.waker(), |locked| {
                 match locked.judge(self.word, now) {
                     // By the invariant a pending word has a timer.
@@ -281,7 +283,7 @@ impl DeadlineRef<'_> {
         self.word.outcome().is_pending() && self.due().is_some()
     }
 
-    /// When the deadline is due, or `None` if it has ended; likewise for `time_left`.
+    /// When the deadline is due, or `None` if it has ended; likewise for `remaining`.
     pub(crate) fn deadline(self) -> Option<Instant> {
         Some(self.shard.clock.start_of(self.due()?))
     }
@@ -345,7 +347,8 @@ impl Locked<'_> {
         self.key_of(word).is_some_and(|key| self.relink(key, tick))
     }
 
-    /// Whether a pending word's timer is linked at its due: the driver has not come to it.
+    /// Whether a pending word's timer is linked at its due or earlier: the driver has not come to
+    /// it.
     fn is_overdue(&self, word: &Word) -> bool {
         let due = self.word(word).due().map(Tick::get);
         let linked = self.key_of(word).and_then(|key| self.state.wheel.due(key));

@@ -1,7 +1,8 @@
 //! How late the timers of a shard fired, by powers of two of milliseconds.
 //!
-//! Lateness runs from a timer's due, or from its arming if that was later, to the batch that wakes
-//! its task. It is counted under the shard's lock, as the timer fires.
+//! Lateness runs to the batch that wakes the timer's task. It begins at the due, at the end of the
+//! grace, or at the arming if that was later. It is counted under the shard's lock, as the timer
+//! fires.
 
 use std::time::Duration;
 
@@ -10,7 +11,8 @@ const LIMITS: usize = 16;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FiredCounts {
-    /// Entry `i` counts timers that were `2^(i-1)` to `2^i` ms late, the last one all later ones.
+    /// Entry 0 counts timers at most 1 ms late, entry `i` those `2^(i-1)` to `2^i` ms late, the
+    /// last one all later ones.
     pub(crate) by_lateness: [u64; LIMITS + 1],
     /// In nanoseconds.
     pub(crate) sum: u64,

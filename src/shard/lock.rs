@@ -1,7 +1,7 @@
 //! The proof that the lock of a shard is held.
 //!
-//! The next expiry and the words of deadlines lie beside the lock. Calls that need the lock take a
-//! [`LockHeld`].
+//! The next expiry, `turned_to` and the words of deadlines lie beside the lock. Calls that need the
+//! lock take a [`LockHeld`].
 //!
 //! Invariant: a `LockHeld` comes from a guard alone, and cannot outlive it. So a call without any
 //! lock does not compile. The caller must make sure that it is the lock of the right shard.

@@ -1,6 +1,7 @@
-//! A shard whose lock is held. Timers are linked and unlinked only here, which keeps the [next
-//! expiry](super::shard_tick) right. Work that must follow the lock waits in the [`Locked`] until
-//! it is unlocked: notifying the driver, and waking a task.
+//! A shard whose lock is held. Calls link and unlink timers only here, which keeps the [next
+//! expiry](super::shard_tick) right. A turn and the close of the shard do so in `super`. Work that
+//! must follow the lock waits in the [`Locked`] until it is unlocked: notifying the driver, and
+//! waking a task.
 //!
 //! Invariant: no user code runs under the lock. An unlinked entry's waker is dropped or woken after
 //! it.
@@ -25,7 +26,8 @@ pub(super) struct ShardState {
 
 pub(super) struct Entry {
     pub(super) waker: Option<Waker>,
-    /// When a deadline's timer is truly due. Any other is due at the tick of its link.
+    /// When a deadline, or a sleep that was reset to later, is truly due. Any other timer is due at
+    /// the tick of its link.
     pub(super) word: Option<Arc<Word>>,
 }
 

@@ -16,7 +16,7 @@
 //! |---|---|
 //! | `state`: the wheel and its counts | only with the lock |
 //! | `next_expiry`, `turned_to` | any thread reads them; only a thread with the lock writes them ([`shard_tick`], [`turned_to`]) |
-//! | a deadline's [`word`] | a reset needs no lock; all else does |
+//! | a deadline's [`word`] | reads, resets and moves to later need no lock; all else does |
 //! | `clock`, `driver`, `index` | never written |
 //!
 //! Invariants:
@@ -65,7 +65,7 @@ pub(crate) struct Shard {
     index: usize,
 }
 
-/// The requests of a shard to its driver, made under no lock.
+/// The requests of a shard to its driver, made after the shard's lock.
 pub(crate) trait TurnRequests: Send + Sync + RefUnwindSafe {
     /// Requests a turn for a lowered expiry, or a new alarm for a deferred one, after the change.
     /// `expiry` is the shard's, and may have changed once more.
@@ -133,8 +133,8 @@ impl Shard {
         false
     }
 
-    /// Gives an armed timer a word with a later due, for the turn to link it. `None` if it has
-    /// fired.
+    /// Gives an armed timer a word with a later due, at which the turn will link it. `None` if it
+    /// has fired.
     pub(crate) fn defer(&self, key: Key, due: Tick) -> Option<Arc<Word>> {
         // Made before the lock, and dropped after it if the timer is gone.
         let word = Arc::new(Word::new(due, Duration::ZERO, MapTag::default()));
@@ -187,7 +187,8 @@ impl Shard {
                 drop(old);
                 return Some(registered);
             }
-            // Rare: another task polls than before. Clone outside the lock, and retry.
+            // A deadline's first poll, or one by another task than before. Clone outside the lock,
+            // and retry.
             drop(locked);
             clone = Some(waker.clone());
         }

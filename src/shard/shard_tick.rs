@@ -2,7 +2,7 @@
 //! far the shard was turned (see `turned_to`), and its next expiry.
 //!
 //! The next expiry is when the driver comes next. Invariant: no timer of the wheel is due before
-//! it.
+//! it, except at a tick that the alarm has missed.
 //!
 //! A thread that changes the next expiry notifies the driver after the lock; `clock::next_check`
 //! argues why no change is lost. The next expiry is too early once the timer that it was set for is

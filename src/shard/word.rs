@@ -13,11 +13,13 @@
 //! A reset, or a move to a later moment, only makes a due later or leaves it, and needs no lock.
 //! All other changes go through a [`LockedWord`], which only a thread with a shard's lock can make.
 //!
-//! A sleep that was reset while armed has a word too, without a timeout, a grace, or handles.
+//! An armed sleep that was reset to later has a word too, and so has the timer of a map's stream.
+//! These have no timeout, no grace and no handles.
 //!
 //! Invariant: while a thread holds the lock of the deadline's shard, other threads only make the
-//! due later. The timer in the wheel is linked at the due or earlier. When its slot comes, the
-//! driver reads the due from the word, and links the timer again if that is later.
+//! due later. The timer in the wheel is linked at the due or earlier, or at the end of its grace.
+//! When its slot comes, the driver reads the due from the word, and links the timer again if that
+//! is later.
 //!
 //! Orders that could go wrong, and why they do not. The code refers to the labels.
 //!
@@ -47,7 +49,7 @@ use crate::clock::tick::{Moment, TICK_BITS, Tick, TickLength, from_nanos, to_nan
 use crate::error::Cancelled;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
-/// The word, and the state beside it under the shard's lock.
+/// The word, and the state beside it, written under the shard's lock except `wakes_if_earlier`.
 #[derive(Debug)]
 pub(crate) struct Word {
     state: AtomicU64,
@@ -352,8 +354,7 @@ impl LockedWord<'_> {
     /// The index and the sequence of its timer's key. The sequence is zero before the first timer.
     #[inline]
     pub(crate) fn key(&self) -> (u32, u64) {
-        // Relaxed, also in `set_key`: every writer and reader holds the lock, or is the only writer
-        // (W5).
+        // Relaxed, also in `set_key`: every writer and reader holds the lock (W5).
         (
             self.key_index.load(Ordering::Relaxed),
             self.key_sequence.load(Ordering::Relaxed),

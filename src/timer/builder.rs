@@ -85,9 +85,9 @@ impl Builder {
 
     /// Sets the number of shards, from 1 to 1,024, rounded up to a power of two.
     ///
-    /// The default is one on a current-thread runtime, else one for each worker and one for the
-    /// thread of `block_on`. Fewer take less memory. With fewer shards than threads, the threads
-    /// meet at their locks.
+    /// The default is one on a current-thread runtime. Otherwise it is one for each worker and one
+    /// for the thread of `block_on`, rounded up too. Fewer take less memory. With fewer shards than
+    /// threads, the threads meet at their locks.
     ///
     /// ```
     /// # use tickwheel::{Duration, Timer};

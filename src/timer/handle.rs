@@ -55,8 +55,8 @@ impl Timer {
     /// Returns the current runtime's own timer, which the free functions use. The first use makes
     /// it.
     ///
-    /// Each call asks tokio for the current runtime, a count that all its threads share. A server
-    /// calls it once, and passes clones on.
+    /// Each call asks tokio for the current runtime, which writes a count that all its threads
+    /// share. A server calls it once, and passes clones on.
     ///
     /// # Panics
     ///
@@ -84,7 +84,7 @@ impl Timer {
     /// | | [`current`](Timer::current), [`tickwheel::sleep`](crate::sleep) and the others | `global` |
     /// |---|---|---|
     /// | where it can be called | in a tokio runtime with a time driver | anywhere: on any thread, under any executor whose wakers may be used on other threads |
-    /// | finding the timer | asks tokio for the current runtime, a count that all its threads share | reads a static; a clone is a handle to keep |
+    /// | finding the timer | asks tokio for the current runtime, which writes a count that all its threads share | reads a static; a clone is a handle to keep |
     /// | where timers fire | in the runtime, near the woken tasks | on the thread `tickwheel-timer`, in the context of no runtime, which sends each woken task to another thread |
     /// | a runtime that is stalled or has shut down | its timers are late, or end | the timers of others go on |
     /// | tokio's paused clock | is followed | is not followed: time is the system's |
@@ -422,7 +422,8 @@ impl Timer {
         Sleep::until(shard, deadline)
     }
 
-    /// The calling thread's shard. A worker that moves to another thread takes its shard along.
+    /// The calling thread's shard. From tokio 1.54 on, a worker that moves to another thread takes
+    /// its shard along.
     #[inline]
     pub(crate) fn shard(&self) -> &Arc<Shard> {
         let shards = &self.inner.shards;

@@ -1,5 +1,6 @@
-//! The runtime's own timer: one for each runtime, made on first use and found again without a
-//! global lock. And the process's timer, on a thread of its own, under no runtime.
+//! The runtime's own timer: one for each runtime, made on first use. A thread that has used it
+//! lately finds it again without a global lock. And the process's timer, on a thread of its own,
+//! under no runtime.
 //!
 //! A thread remembers the timers that it used last. The hot path looks at the very last one, then
 //! the thread searches the others, and then the registry of all runtimes, under a lock.
@@ -67,7 +68,8 @@ impl Registry {
     /// and those that have ended, to be dropped after the lock.
     fn add(&mut self, id: runtime::Id, timer: Timer) -> (Timer, Vec<Timer>) {
         let mut ended = Vec::new();
-        // One with the same id is of an earlier runtime if it has ended.
+        // One with the same id that has ended is of an earlier runtime, or of this one after its
+        // shutdown.
         ended.extend(self.take_if_ended(id));
         if self.timers.len() >= self.full {
             let ids: Vec<_> = self.timers.keys().copied().collect();

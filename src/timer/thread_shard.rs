@@ -6,10 +6,11 @@
 //! | a multi-thread runtime | is any other | a number of its own, beyond the workers' |
 //! | a current-thread runtime, or none | is any | a number of its own |
 //!
-//! An index is read each time, because `block_in_place` moves a worker to another thread. A free
-//! function reads it when it makes a sleep, and not once more when that arms: on another worker by
-//! then, the sleep arms on the shard where that worker last made one. An index counts only in the
-//! timer's own runtime, because each runtime counts its workers from zero.
+//! Before 1.54 tokio does not tell the index, and a worker counts as any other thread. An index is
+//! read each time, because `block_in_place` moves a worker to another thread. A free function reads
+//! it when it makes a sleep, and not again when the sleep arms. On another worker by then, the
+//! sleep arms on the shard where that worker last made one. An index counts only in the timer's own
+//! runtime, because each runtime counts its workers from zero.
 //!
 //! A thread's own number is the smallest that no living thread has, so short-lived threads push no
 //! other one into a shared shard. The first one is that of `block_on` in most programs.
@@ -116,7 +117,7 @@ pub(super) fn was_worker(index: Option<usize>) -> bool {
     WORKER.with(Cell::get) == index
 }
 
-/// Whether the calling thread, a worker of some runtime, is one of this.
+/// Whether the calling thread, a worker of some runtime, is a worker of this one.
 #[inline]
 fn drives(runtime: runtime::Id) -> bool {
     #[cold]

@@ -2,8 +2,9 @@
 //!
 //! Invariant: it is ready only after a reading of the wall clock has shown the time. A timer does
 //! not know that clock, so it only wakes the next reading. If the timer's own clock is or was
-//! paused, that clock decides instead, and the wall clock is read once. The clock of the poller
-//! decides nothing, because it may be that of another runtime.
+//! paused, that clock decides instead, unless a test has replaced the wall clock. The system's wall
+//! clock is then read only to find the due. The clock of the poller decides nothing, because it may
+//! be that of another runtime.
 
 use std::fmt;
 use std::future::Future;

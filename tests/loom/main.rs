@@ -1,5 +1,5 @@
-//! The crate's own files, compiled against loom's atomics and locks, which runs every interleaving
-//! of what threads do with them.
+//! The crate's own files, compiled against loom's atomics and locks. Loom runs the interleavings of
+//! what threads do with them: all of them, or those with few preemptions.
 
 #![allow(dead_code, unreachable_pub, unused_imports)] // Not every part of the files is used here.
 

@@ -1,9 +1,9 @@
 //! The oracle: whatever a program does with the crate, a plain model says what may happen, and a
 //! machine looks for the rest.
 //!
-//! `ORACLE_PROGRAMS` says how many random programs each part runs, and `ORACLE_SEED` where the
-//! seeds begin. Programs that found something are in `found.rs`. `README.md` beside this file tells
-//! what the oracle was tried on.
+//! `ORACLE_PROGRAMS` says how many random programs each part except `memory` runs, and
+//! `ORACLE_SEED` where the seeds begin. Programs that found something are in `found.rs`.
+//! `README.md` beside this file tells what the oracle was tried on.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -1,4 +1,4 @@
-//! The protocol of turns: every interleaving of arms with turns, on the crate's own `Turns`. The
+//! The protocol of turns: interleavings of arms with turns, on the crate's own `Turns`. The
 //! driver's shards are only their next expiries, and its alarm is only a number.
 
 use loom::sync::Arc;
@@ -17,7 +17,7 @@ struct Driven {
     expiries: [(ShardTick, Mutex<()>); 2],
     /// The present tick. A turn fires what is due by then.
     present: AtomicU64,
-    /// Turns made, and firings that were left to another thread.
+    /// How often a turn has fired what is due.
     made: AtomicU64,
     /// Set while a turn works with no lock.
     is_turning: AtomicU64,

@@ -1,4 +1,4 @@
-//! The earliest ticks of a map's parts: every interleaving of two calls that lower one with a
+//! The earliest ticks of a map's parts: interleavings of two calls that each lower one with a
 //! stream that remembers which part comes first.
 
 use loom::sync::Arc;
@@ -9,7 +9,7 @@ use crate::clock::tick::Tick;
 use crate::keyed::earliest::Earliest;
 use crate::sync::{AtomicBool, Ordering};
 
-/// Seen to fail where `lowered` stores in place of the swap, or does nothing.
+/// Seen to fail where `write` stores in place of the swap, or leaves the swap out.
 #[test]
 fn a_poll_after_a_tick_was_lowered_compares_the_parts_again() {
     with_few_preemptions(|| {

@@ -33,8 +33,8 @@ fn count(woken: &Woken) -> usize {
     woken.0.load(Ordering::SeqCst)
 }
 
-/// Three threads at the alarm interleave in too many ways for all of them; a lost change shows
-/// with few preemptions.
+/// Runs the interleavings with at most two preemptions. Many models have too many for all of them,
+/// and a lost change shows with few.
 fn with_few_preemptions(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(2);

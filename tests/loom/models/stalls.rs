@@ -1,5 +1,5 @@
-//! A deadline that has passed within a stall: every interleaving of a thread that judges it with
-//! a driver that notices the stall.
+//! A deadline that has passed within a stall: interleavings of a thread that judges it with a
+//! driver that notices the stall.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! The waker of a map's stream: every interleaving of changes with a stream that begins to wait, or
+//! The waker of a map's stream: interleavings of changes with a stream that begins to wait, or
 //! whose timer is taken away.
 
 use std::task::Poll;
@@ -12,7 +12,7 @@ use crate::keyed::stream_waker::StreamWaker;
 
 const NEVER: u64 = Tick::NEVER.get();
 
-/// A map with two parts of which only the ticks are left, at which something is due in them.
+/// A map with two parts. Each is only the tick at which something in it is due.
 struct Watched {
     waker: StreamWaker,
     /// The tick of each part, and its lock.

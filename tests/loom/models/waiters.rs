@@ -1,5 +1,5 @@
-//! The tasks that wait for an idle timeout: every interleaving of the deadline's wake-up with a
-//! poll by another task than before.
+//! The tasks that wait for an idle timeout: interleavings of the deadline's wake-up with a poll by
+//! another task than before.
 
 use std::sync::Arc;
 use std::task::Waker;
@@ -9,8 +9,8 @@ use loom::thread;
 use super::{count, counting, with_few_preemptions};
 use crate::waiters::{Direction, Waiters};
 
-/// Seen to fail where the wake-up says so in `woken` after it has woken the others, and where a
-/// poll takes that before it leaves its waker.
+/// Seen to fail where the wake-up sets `woken` after it has woken the others. So too where a poll
+/// takes `woken` before it stores its waker.
 #[test]
 fn a_poll_beside_the_wake_up_is_told_or_woken() {
     with_few_preemptions(|| {

@@ -31,7 +31,7 @@ fn due(word: LockedWord<'_>) -> Option<u64> {
 #[derive(Clone)]
 struct Shared {
     word: Arc<Word>,
-    /// What it holds is the tick at which the timer is linked.
+    /// Guards the tick at which the timer is linked.
     lock: Arc<Mutex<u64>>,
 }
 
@@ -172,7 +172,7 @@ fn a_reset_beside_set_timeout_takes_no_stale_timeout_with_it() {
         let reset = shared.reset(6);
         shared.locked(|word| word.set_timeout(span(3), Tick::new(7 + 3)));
         assert!(reset.join().unwrap());
-        // The reset came before or after the change, and that one moved the due if it lay beyond.
+        // The reset came after the change, or the change made its due earlier again.
         let after = shared.locked(due).unwrap();
         assert!(after <= 10, "{after}: no later reset makes it earlier");
         shared.assert_linked_in_time();

@@ -1,5 +1,5 @@
-//! Each kind of timer and key by itself: what it costs, and that all of it comes back in whatever
-//! order and way they go.
+//! Each kind of timer and key by itself: what it costs, and that it comes back, except small
+//! stores, in whatever order and way they go.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::task::Waker;

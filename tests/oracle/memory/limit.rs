@@ -1,4 +1,5 @@
-//! A map that is at its limit: however many inserts it refuses, they leave nothing allocated.
+//! A map that is at its limit: however many inserts it refuses, they leave nothing allocated except
+//! its parts.
 
 use tickwheel::{DeadlineMap, DelayMap, Timer};
 
