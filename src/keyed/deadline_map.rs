@@ -1,8 +1,10 @@
 //! The [`DeadlineMap`]: one awaited deadline for each key.
 //!
-//! The map takes no lock of a shard inside one of its own. A call finds the key's word under the
-//! lock of its part, unlocks that, and then acts on the word. `drain` and `close` lock every part,
-//! take the tables out and unlock, as fast for a million keys as for none.
+//! The map takes no lock of a shard inside one of its own. Only a closure of `for_each` may,
+//! through the handle. A reset acts on the key's word under the lock of its part, unless it needs
+//! the lock of the shard. Every other call finds the word there, unlocks the part, and then acts.
+//! `drain` and `close` lock every part, take the tables out and unlock, as fast for a million keys
+//! as for none.
 //!
 //! Invariants:
 //!
@@ -10,7 +12,7 @@
 //!   is dropped, under no lock of the map.
 //! - A [`KeyedDeadline`] finds its entry by the identity of its word, so an older one never takes
 //!   out a newer one's entry.
-//! - No user code runs between a permit and its entry, under the part's lock. A `KeyedDeadline` is
+//! - No user code runs under the part's lock between a permit and its entry. A `KeyedDeadline` is
 //!   made before its entry is inserted. If a panic drops it, its drop takes the entry out. So no
 //!   panic costs a permit.
 //! - A key's own code runs under a part's lock only in a look-up, which changes nothing.
@@ -56,14 +58,15 @@ use inner::{Entry, Inner, Placed};
 /// One awaited deadline for each key. Any task resets, cancels or expires it by the key alone.
 ///
 /// [`insert`](DeadlineMap::insert) returns a [`KeyedDeadline`] to be awaited, which behaves like a
-/// [`Deadline`](crate::Deadline). A key stays in the map while that lives, expired or not, so that
-/// it can be restarted and reset by key. Dropping it removes the key. Clones of the map are handles
-/// of one. A pending deadline fires even if all of them are dropped.
+/// [`Deadline`](crate::Deadline). A key stays in the map while its deadline lives, expired or not,
+/// unless a call removes it. So the deadline can be restarted, and reset by key. Dropping it
+/// removes the key. Clones of the map are handles of one. A pending deadline fires even if all of
+/// them are dropped.
 ///
 /// | call | cost |
 /// |---|---|
-/// | [`reset`](DeadlineMap::reset) | a hash and the lock of one part of the map; the deadline's own reset takes no lock |
-/// | [`insert`](DeadlineMap::insert), [`expire`](DeadlineMap::expire), [`remove`](DeadlineMap::remove) | the same, and the lock of a shard |
+/// | [`reset`](DeadlineMap::reset) | a hash and the lock of one part of the map; before the deadline, its own reset takes no lock |
+/// | [`insert`](DeadlineMap::insert), [`expire`](DeadlineMap::expire), [`remove`](DeadlineMap::remove) | the same, and the lock of a shard; an insert that replaces takes a second one |
 /// | [`drain`](DeadlineMap::drain), [`close`](DeadlineMap::close) | the locks of all parts at once, for a moment; then O(keys) and no lock of the map |
 /// | [`expire_all`](DeadlineMap::expire_all), [`for_each`](DeadlineMap::for_each) | O(keys), under the lock of one part at a time: a map has at least four for each core, and at most 256 |
 ///
@@ -79,9 +82,9 @@ use inner::{Entry, Inner, Placed};
 ///
 /// The closure given to [`for_each`](DeadlineMap::for_each) runs under the lock of one part, as do
 /// a key's `Eq` and `Borrow`. They must not call the map, nor drop a [`KeyedDeadline`] of it, nor
-/// wait for a task that does: the call would never return. In debug builds it panics. They may
-/// format the map by `{map:?}`, which takes no lock. They may call another map, unless a closure of
-/// that map calls this one.
+/// wait for a task that does: the call may never return. In debug builds it panics. They may format
+/// the map by `{map:?}`, which takes no lock. They may call another map, unless a closure of that
+/// map calls this one.
 ///
 /// # Example
 ///
@@ -285,7 +288,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     /// Removes a key and cancels its deadline, if pending. Returns `false` if the key is not in the
     /// map.
     ///
-    /// [`ResetHandle::cancel`] keeps the key, so that its deadline can be restarted.
+    /// [`ResetHandle::cancel`] keeps the key, for a deadline that is to be restarted under it.
     ///
     /// ```
     /// # use tickwheel::{DeadlineMap, Duration, Timer};
@@ -592,7 +595,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     ///
     /// # Panics
     ///
-    /// In debug builds, if `f` calls the map. In a release build that call never returns.
+    /// In debug builds, if `f` calls the map. In a release build that call may never return.
     ///
     /// ```
     /// # use tickwheel::{DeadlineMap, Duration, Timer, sleep};

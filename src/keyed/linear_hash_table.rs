@@ -2,7 +2,8 @@
 //!
 //! It is Litwin's linear hashing (1980) over small tables, the *segments*. When they are full on
 //! average, one is split, in a fixed order. When they are half empty, the last one is merged into
-//! the one that it was split from. So an insert or a removal moves at most one segment's entries.
+//! the one that it was split from. So an insert or a removal moves the entries of at most two
+//! segments.
 //!
 //! Invariants: an entry lies in the segment that [`segment_of`] returns for its hash. A key's own
 //! code runs only in a look-up, so a panic leaves the table whole.

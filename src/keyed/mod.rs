@@ -1,6 +1,6 @@
-//! Timers by key: many tasks reach a timer by its key, and no task has to hold it.
+//! Timers by key: many tasks reach a timer by its key, and need no handle of it.
 //!
-//! Invariant: no module below this one knows of the maps.
+//! Invariant: no module below this one uses the maps.
 
 pub(crate) mod deadline_map;
 pub(crate) mod delay_map;

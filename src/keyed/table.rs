@@ -1,8 +1,7 @@
 //! The table of the maps: parts by the hash of the key, each behind a lock of its own.
 //!
-//! A library's concurrent map has no atomic `drain` and `close`, for which all parts can be locked
-//! at once, and runs a key's `Hash` and `Drop` within its locks. A part is made when it is first
-//! needed.
+//! A library's concurrent map has no atomic `drain` and `close`, and runs a key's `Hash` and `Drop`
+//! within its locks. Here all parts can be locked at once. A part is made when it is first needed.
 //!
 //! Each key has a permit. A count that many threads write is slow, so there is one for all keys
 //! only under a limit. Otherwise each part counts its own.
@@ -11,9 +10,10 @@
 //!
 //! - Parts are locked one at a time, or all of them in their order. User code runs under a part's
 //!   lock only where a panic leaves the part whole, so poison is ignored.
-//! - A part is made with `making` locked, as all parts are locked, so before that or after it.
-//! - A key has its permit from before it is inserted until after it was removed, all under the lock
-//!   of its part.
+//! - Making a part locks `making`, and so does locking all parts. So one comes wholly before the
+//!   other.
+//! - A key has a permit while it is in its part. One hold of the part's lock takes the permit and
+//!   inserts the key, and one removes the key and returns the permit.
 
 use std::hash::{BuildHasher, DefaultHasher, Hash, RandomState};
 use std::ops::{Deref, DerefMut};
@@ -141,7 +141,7 @@ impl<P> Table<P> {
 
     /// Whether the table was closed. The answer is exact while a part is locked.
     pub(crate) fn is_closed(&self) -> bool {
-        // Acquire: pairs with `close`, for a reader that has no part locked.
+        // Acquire: pairs with `take_all`, for a reader that has no part locked.
         self.closed.load(Ordering::Acquire)
     }
 
@@ -237,7 +237,7 @@ impl<P> DerefMut for PartGuard<'_, P> {
 }
 
 /// In debug builds, panics if a map is called under one of its own locks. In a release build such a
-/// call hangs.
+/// call may hang.
 pub(crate) struct Reentry {
     table: usize,
 }
@@ -302,8 +302,8 @@ pub(crate) fn hash_of(hash_builder: &impl BuildHasher, key: &(impl Hash + ?Sized
 }
 
 /// The default hasher of both maps: the standard library's hash, keyed at random for each map, so
-/// that keys cannot be chosen to collide. If the clock is paused when the map is made, the hash is
-/// fixed, so that equal runs are equal.
+/// that keys cannot be chosen to collide. If the clock is or was paused when the map is made, the
+/// hash is fixed, so that equal runs are equal.
 ///
 /// A type that holds a map names it only if it leaves the hasher open:
 ///

@@ -3,7 +3,8 @@
 //! An owner with its own index over the timers, such as a map, stores no [`Key`]. The index alone
 //! is half a key, and valid while the timer is in the wheel.
 //!
-//! Invariant: a key finds its own timer or none, because its sequence is never used again.
+//! Invariant: in its own wheel a key finds its own timer or none, because its sequence is never
+//! used again.
 
 use std::num::NonZeroU64;
 
@@ -11,7 +12,8 @@ use super::Wheel;
 use super::segments::NONE;
 use super::slots::Node;
 
-/// Names one timer of a [`Wheel`]. Once that has gone, the key never finds a later timer.
+/// Names one timer of a [`Wheel`]. Once that has gone, the key never finds a later timer of its
+/// wheel. In another wheel it may find any timer.
 ///
 /// ```
 /// use tickwheel::wheel::Wheel;

@@ -24,7 +24,7 @@
 //! This is scheme 7 of Varghese and Lauck (*Hashed and hierarchical timing wheels*, 1987). Overflow
 //! levels are made on demand, as in Kafka's purgatory. A slot of level 0 is one tick wide, and a
 //! slot of each further level 64 times as wide as one of the level before. A level has 128 slots:
-//! two rotations for each slot of the level above.
+//! two rotations, each as long as one slot of the level above.
 //!
 //! ```text
 //!   elapsed = 69_500   timer due at 84_000, which is 14_500 ticks ahead
@@ -34,13 +34,14 @@
 //!   level 0   [ . . . X . . . . ]   one tick a slot: and on to slot 84_000, its exact tick
 //! ```
 //!
-//! The wheel has worked up to the tick `elapsed`. A timer lives in the finest level that reaches
-//! its due: the present slot of the level and the 127 after it. So the distance at which a timer
-//! was armed decides whether it cascades, not the boundaries of the levels. A timer at most 127
-//! ticks ahead never cascades. The code rests on two consequences:
+//! The wheel has worked up to the tick `elapsed`. A timer is armed in the finest level that reaches
+//! its due. A level reaches over its present slot and the 127 after it. So the distance at which a
+//! timer was armed decides whether it cascades, not the boundaries of the levels. A timer that is
+//! armed at most 127 ticks ahead of `elapsed` never cascades. The code rests on two consequences:
 //!
 //! 1. `elapsed` may jump to any tick up to the start of the earliest slot, and every timer still
-//!    lies in its right slot. Advancing over a century is one step if nothing is due.
+//!    lies in its right slot. Advancing over a century is one step if no occupied slot starts in
+//!    it.
 //! 2. Of two timers with the same due, the one armed first lies in the same level or in a coarser
 //!    one. So a cascade links each timer before all others of its due, and ties fire in insertion
 //!    order.
@@ -87,7 +88,7 @@ pub(crate) use turn::Found;
 /// | [`insert`](Wheel::insert) | O(1) |
 /// | [`remove`](Wheel::remove), [`reset`](Wheel::reset) | O(1) |
 /// | [`advance`](Wheel::advance) | the timers that fire or cascade and the slots that hold them; not the ticks passed. Advancing by one tick cascades at most 1,024 timers of each level ahead of their time, or a 32nd of those due in the next 64 ticks if that is more |
-/// | [`pop_due`](Wheel::pop_due) | as [`advance`](Wheel::advance), for the timers that come before it |
+/// | [`pop_due`](Wheel::pop_due) | as [`advance`](Wheel::advance), up to the timer that it returns |
 /// | [`next_turn`](Wheel::next_turn) | O(1) |
 /// | [`first`](Wheel::first) | O(1) if no coarse slot begins before it is due, else the timers of such slots, which may be very many |
 /// | [`get`](Wheel::get), [`due`](Wheel::due), [`turn_for`](Wheel::turn_for) | O(1) |
@@ -96,9 +97,10 @@ pub(crate) use turn::Found;
 /// Timers inserted after their due wait in an ordered map, at O(log n) of their number.
 ///
 /// A timer takes `size_of::<T>()` and about 32 bytes more. The storage is segments of some 16 to 32
-/// KiB. It grows by one segment at a time, and a segment is freed with its last timer, in whatever
-/// order the timers go; one empty segment is kept. So no call moves the timers of a large wheel,
-/// and a timer that stays keeps one segment. See the [module](self) for an example.
+/// KiB, or of eight timers if those need more. It grows by one segment at a time, and a segment is
+/// freed with its last timer, in whatever order the timers go. One empty segment of at most 32 KiB
+/// is kept. So no call moves the timers of a large wheel, and a timer that stays keeps one segment.
+/// See the [module](self) for an example.
 pub struct Wheel<T> {
     nodes: Segments<Node<T>>,
     /// Two for each level that may hold a timer.
@@ -150,7 +152,7 @@ impl<T> Wheel<T> {
     ///
     /// # Panics
     ///
-    /// If the wheel would hold about four billion timers, which need some 200 GB of memory.
+    /// If the wheel would hold about four billion timers, which need at least 137 GB of memory.
     ///
     /// ```
     /// # use tickwheel::wheel::Wheel;
@@ -258,9 +260,10 @@ impl<T> Wheel<T> {
     /// is due earlier.
     ///
     /// This is the earliest due, with two exceptions. If the earliest due lies in a coarse slot of
-    /// more than a few timers, it is the start of that slot. While a crowded coarse slot is emptied
-    /// a few timers at each tick, it is the next tick. So an [`advance`](Wheel::advance) by a tick
-    /// fires what is due, and cascades no more than the table above says.
+    /// more than a few timers, it is the start of that slot. If a crowded coarse slot has to be
+    /// emptied ahead of its time, it is the tick at which that begins. After that it is the next
+    /// tick. So an [`advance`](Wheel::advance) by a tick fires what is due, and cascades no more
+    /// than the table above says.
     ///
     /// ```
     /// # use tickwheel::wheel::Wheel;
@@ -279,7 +282,7 @@ impl<T> Wheel<T> {
     }
 
     /// Returns the tick of the next turn for a timer that was just armed at `due`: that tick, or an
-    /// earlier one if an insert has made a coarse slot crowded since the last turn. O(1).
+    /// earlier one if a coarse slot has become crowded since the last turn. O(1).
     ///
     /// An owner that sleeps until [`next_turn`](Wheel::next_turn) asks this after each insert and
     /// reset, in place of finding the next turn again. If it is earlier, the owner wakes earlier.

@@ -1,8 +1,8 @@
 //! The storage of a wheel: its nodes, in segments that are made and freed one by one.
 //!
-//! A [segment](Segment) has 8 to 512 places, some 16 to 32 KiB. A node's `u32` index is the number
-//! of its segment in the upper bits, and its place there in the lower ones. The states of a segment
-//! are those of Bonwick's slab allocator (1994):
+//! A [segment](Segment) has 8 to 512 places: some 16 to 32 KiB, or more if its nodes are large. A
+//! node's `u32` index is the number of its segment in the upper bits, and its place there in the
+//! lower ones. The states of a segment are those of Bonwick's slab allocator (1994):
 //!
 //! | state | nodes | its number is in |
 //! |---|---|---|
@@ -13,15 +13,15 @@
 //! Invariants:
 //!
 //! - A node keeps its index until it is removed.
-//! - A segment never grows, so no node is moved. Only the first one starts small and doubles, to
-//!   keep small wheels small: an insert moves at most half of a segment.
+//! - Only the first segment grows: it starts small and doubles, to keep small wheels small. So an
+//!   insert moves at most half of a segment's nodes, and no other call moves a node that stays.
 //! - A segment is freed together with its last node, unless no other one has room and it has at
 //!   most 32 KiB. So at most one segment without a node has memory, and one survivor keeps one
 //!   segment.
 //! - A segment is made only when all others are full.
-//! - Every call is O(1) in the number of nodes. Two rare calls touch some 50 bytes for each
-//!   segment: a doubling of a list of segments, and the removal of the last node. Freeing a segment
-//!   looks at four bytes for each.
+//! - Adding, finding and removing a node is O(1) in the number of nodes. Two rare calls touch some
+//!   50 bytes for each segment: a doubling of a list of segments, and the removal of the last node.
+//!   Freeing a segment looks at four bytes for each.
 //! - Every index is below `u32::MAX`, so no index is mistaken for [`NONE`].
 
 use std::ops::{Index, IndexMut};

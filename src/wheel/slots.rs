@@ -2,13 +2,14 @@
 //!
 //! - A *list* holds and counts the timers of one slot. It is doubly linked through the nodes by
 //!   32-bit indices, so a node carries eight bytes of links and no pointer.
-//! - A *rotation* is 64 slots, and a bitmap of the occupied ones. Empty slots cost nothing:
+//! - A *rotation* is 64 slots, and a bitmap of the occupied ones. Empty slots cost no time:
 //!   counting trailing zeros finds the next occupied slot. Two rotations are a level.
 //!
 //! Invariants:
 //!
-//! - A timer is linked at the finest level that reaches its due, in the slot of its own digit
-//!   there. A timer whose due lies before `elapsed` is overdue, and lies in the list of its due.
+//! - A timer is armed at the finest level that reaches its due. From then on it lies at a level
+//!   that reaches its due, in the slot of its own digit there. A timer whose due lies before
+//!   `elapsed` is overdue, and lies in the list of its due.
 //! - A node is in exactly one list, the one that its `position` and its due name. Nodes of the same
 //!   due stand in the order of their arming, and after those in a coarser slot.
 //! - A bit of the bitmap is set exactly while the list of its slot is not empty.

@@ -71,7 +71,8 @@ fn dues<T>(fired: impl Iterator<Item = (u64, T)>) -> Vec<u64> {
     fired.map(|(due, _)| due).collect()
 }
 
-/// Takes out what is due by `now` within the budget, as the driver does. Whether that is all.
+/// Takes out what is due by `now` within the budget, as the driver does. Returns whether that is
+/// all.
 fn turn<T>(wheel: &mut Wheel<T>, now: u64, mut budget: usize, mut fired: impl FnMut(u64)) -> bool {
     loop {
         match wheel.find_due(now, &mut budget) {

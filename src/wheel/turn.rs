@@ -24,8 +24,8 @@
 //! first crowded slot, if it comes before the earliest due. An insert that makes a slot crowded
 //! reports this through [`turn_for`](Wheel::turn_for).
 //!
-//! Invariant: between two steps every timer lies in a level that reaches its due. Only timers of
-//! the slot being cascaded, which starts at `elapsed`, wait there.
+//! Invariant: between two steps every timer that is not overdue lies in a level that reaches its
+//! due. Only timers of the slot being cascaded, which starts at `elapsed`, wait there.
 
 use std::num::NonZeroU128;
 
@@ -91,7 +91,7 @@ impl<T> Wheel<T> {
         Found::Unfinished
     }
 
-    /// Finds one timer that is due by `now`, or cascades timers of one slot within the budget.
+    /// Finds one timer that is due by `now`, or cascades timers within the budget.
     fn step(&mut self, budget: &mut usize) -> Found {
         if let Some(overdue) = self.overdue.values().next() {
             return Found::Due(overdue.head);
@@ -150,7 +150,7 @@ impl<T> Wheel<T> {
 
     fn finished(&mut self) -> Found {
         self.early.left = 0;
-        // The next turn takes all of this into account.
+        // From here on `next_turn` takes the crowd into account.
         self.crowded = u64::MAX;
         self.rotations.truncate(2 * self.levels());
         Found::Nothing
@@ -162,8 +162,9 @@ impl<T> Wheel<T> {
         self.len() > FEW
     }
 
-    /// How many timers of the next slots of this and coarser levels a turn moves: twice those that
-    /// each turn would have to before they start, so that nothing is left if turns are late.
+    /// How many timers a turn moves out of the next slot of this level and of each coarser one. For
+    /// each slot that is twice the even share of the ticks until it starts, so that nothing is left
+    /// if turns are late.
     fn early_quota(&self, level: usize) -> usize {
         let shares = (level..self.levels()).filter_map(|level| {
             let next = self.absolute_slot(level) + 1;

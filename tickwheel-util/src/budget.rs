@@ -1,4 +1,5 @@
-//! Times beside what may use up the task's budget: tokio's cooperative scheduling.
+//! How a time is checked beside a value whose poll may use up the task's budget: tokio's
+//! cooperative scheduling.
 //!
 //! A task without budget gets `Pending` from tokio's I/O without a try. So a time is not checked
 //! after such a poll. But if the poll itself has used the budget up, maybe as every poll does, the

@@ -29,8 +29,9 @@ pin_project! {
     ///
     /// It keeps no frame, so it is as cancel safe as the inner body. Dropping a wait for a frame
     /// does not end its idle time: the next wait has the time left. With a total timeout a ready
-    /// frame costs one clock reading. A wait takes two short locks of the timer's shard for each
-    /// timeout, to arm and to disarm it. Further polls by one task take none. Nothing is allocated.
+    /// frame costs one clock reading. Each wait takes two short locks of the timer's shard for the
+    /// idle timeout, to arm and to disarm it. The total timeout takes two for the whole body.
+    /// Further polls by one task take none. Nothing is allocated.
     ///
     /// # Errors
     ///
@@ -115,8 +116,8 @@ impl<B> TimeoutBody<B> {
 
     /// Bounds each wait for a frame.
     ///
-    /// It counts from the first poll without a frame: the time between polls does not count. A
-    /// ready frame wins.
+    /// It counts from the first poll without a frame: the time from a frame to the next poll does
+    /// not count. A ready frame wins.
     ///
     /// # Examples
     ///

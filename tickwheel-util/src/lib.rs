@@ -18,14 +18,16 @@
 //! # Which timer
 //!
 //! There is one way to choose: `new`, or the method of an extension trait, takes the current
-//! runtime's own timer, and `new_on(&timer, ..)` the given one. `DelayQueue` and `FutureExt` have
+//! runtime's own timer, and `new_on(&timer, ..)` the given one. `per_request` and `per_request_on`
+//! differ in the same way, and an interval brings its own timer. `DelayQueue` and `FutureExt` have
 //! tokio-util's signatures, and take the current runtime's.
 //!
 //! # The order of polls
 //!
 //! A timeout polls its inner value first, and the time only if that value has to wait. So what is
-//! ready wins over a deadline that has passed, and arms no timer. There is one exception: a body
-//! that is over its total timeout fails even if a frame is ready.
+//! ready wins over a deadline that has passed, and arms no timer. There are two exceptions. A body
+//! that is over its total timeout fails even if a frame is ready. A stream's `IdleTimeout` is armed
+//! when it is made.
 //!
 //! A breaking release of `tower-layer`, `tower-service` or `futures-core`, which have no 1.0 yet,
 //! leads to one of this crate.

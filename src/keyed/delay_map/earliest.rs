@@ -4,7 +4,7 @@
 //! which may be too early. Only a thread with the part's lock writes the tick.
 //!
 //! The stream remembers which part is first ([`First`]). It compares all parts again after each
-//! lowered tick: the thread of an item that is set later may have read the clock before it.
+//! lowered tick: a thread that sets an item later may have read the clock earlier.
 
 use crate::clock::tick::{AtomicTick, Tick};
 use crate::sync::{AtomicBool, Ordering};
@@ -67,8 +67,9 @@ impl Earliest {
         is_earlier
     }
 
-    /// The part with the smallest earliest tick, the lowest number on ties, if that tick, which may
-    /// be too early, is no later than `by`. `remembered` is a result for no later `by`.
+    /// The part with the smallest earliest tick, the lowest number on ties. `None` if that tick,
+    /// which may be too early, is later than `by`. `remembered` is a result for this `by` or an
+    /// earlier one.
     pub(crate) fn first(&self, by: Tick, remembered: Option<First>) -> Option<First> {
         if self.was_lowered.load(Ordering::Relaxed) {
             // Acquire: see `write`.

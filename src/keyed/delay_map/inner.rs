@@ -1,7 +1,7 @@
 //! The state that the handles of a [`DelayMap`](super::DelayMap) and its stream share.
 //!
-//! Each change of the map makes the stream check in time: `stream_waker.rs` has the steps. No other
-//! lock is taken with a part locked.
+//! Each change of the map makes the stream check in time: `stream_waker.rs` has the steps. With a
+//! part locked, the map takes no lock but those of all other parts.
 
 use std::mem;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -234,7 +234,8 @@ impl<K, V> Inner<K, V> {
         items.map(with_time_left).collect()
     }
 
-    /// Whether inserts are rejected. Exact while a part is locked, because a close locks all parts.
+    /// Whether inserts are rejected. For a close the answer is exact while a part is locked,
+    /// because a close locks all parts.
     pub(super) fn is_closed(&self) -> bool {
         self.table.is_closed() || self.timer.has_ended()
     }
@@ -313,12 +314,11 @@ impl<K, V> Inner<K, V> {
     }
 
     /// Whether the stream has ended. Register the waker first, or a wake-up may be lost.
-    #[allow(clippy::len_zero)] // `is_empty` locks all parts.
     pub(super) fn is_finished(&self) -> bool {
         // Acquire: pairs with the drop of the last handle as `is_closed` does with a close, so that
-        // the sum below counts every insert and removal of each handle.
+        // the map below has every insert and removal of each handle.
         let nothing_comes = self.table.is_closed() || !self.has_handles.load(Ordering::Acquire);
-        // No value is inserted any more, so a sum of zero stays zero.
+        // No value is inserted any more, so an empty map stays empty.
         nothing_comes && self.table.is_empty()
     }
 

@@ -57,21 +57,21 @@ pub use weak::WeakDelayMap;
 ///   rounding and scheduling. Values come in the order of their ticks, and within a tick in no
 ///   particular order. Each leaves the map once, by the stream or by one call.
 /// - From its due on a value belongs to the stream, however busy the consumer is. The clock decides
-///   that. No call reads, changes, moves, revives or removes it then: those for its key return
-///   `false` or `None`, and those for all values skip it. So a session or a one-time code is not
-///   accepted after its end.
+///   that. No call but the three below reads, changes, moves, revives or removes it then. A call
+///   that would do so for its key returns `false` or `None`, and one for all values skips it. So a
+///   session or a one-time code is not accepted after its end.
 /// - Until the stream has taken it, such a value stays in the map:
 ///   [`contains_key`](DelayMap::contains_key), [`len`](DelayMap::len),
 ///   [`is_empty`](DelayMap::is_empty) and the limit count it. Three calls give it in place of the
 ///   stream: an insert that replaces it ([`insert`](DelayMap::insert) or
 ///   [`touch_or_insert_with`](DelayMap::touch_or_insert_with)), [`drain`](DelayMap::drain) and
 ///   [`close`](DelayMap::close). If no task takes from the stream, nothing else takes it out.
-/// - The stream ends when the map is empty and was closed, or lost its last handle, and when the
-///   timer's runtime has shut down. Dropping it loses no value.
+/// - The stream ends when the map is empty and was closed or has lost its last handle. It also ends
+///   when the timer's runtime has shut down. Dropping the stream loses no value.
 ///
 /// | call | cost |
 /// |---|---|
-/// | insert, reset, remove and the others by key | a hash and the lock of one part of the map |
+/// | insert, reset, remove and the others by key | a hash and the lock of one part of the map; another short lock if the stream has to be woken |
 /// | [`drain`](DelayMap::drain), [`close`](DelayMap::close) | the locks of all parts at once, for a moment; O(keys) after them |
 /// | [`for_each`](DelayMap::for_each), [`retain`](DelayMap::retain), [`expire_all`](DelayMap::expire_all) | O(keys), under the lock of one part at a time: a map has at least four for each core, and at most 256 |
 ///
@@ -557,7 +557,7 @@ impl<K, V, S> DelayMap<K, V, S> {
     }
 
     /// Drops each pending value for which `keep` returns `false`, after the lock. It skips a value
-    /// that is due: it stays in the map, and comes out of the stream.
+    /// that is due: that value stays in the map, and comes out of the stream.
     ///
     /// # Panics
     ///

@@ -2,7 +2,8 @@
 //! their index by key.
 //!
 //! Invariants: an item is in both the wheel and the index, or in neither. It is due at the tick of
-//! its deadline, or, if that had passed when it was set, at the tick in which it was set.
+//! its deadline. If that had passed when the item was set or made due, it is due at the tick of
+//! that call.
 
 use std::borrow::Borrow;
 

@@ -127,9 +127,10 @@ impl<K, V> Expirations<K, V> {
         Err(TryRecvError::Disconnected)
     }
 
-    /// Waits for the next value, and pushes it and all other due values onto `buffer`, at most
-    /// `limit`. Returns their number: zero once the stream has ended, or for a limit of zero. Only
-    /// the limit bounds one poll. It is cancel safe.
+    /// Waits for the next value, and pushes it and other due values onto `buffer`, at most `limit`.
+    /// Returns their number: zero once the stream has ended, or for a limit of zero. One poll may
+    /// take as many as the limit. If it has to search long for more, it leaves the rest to the next
+    /// call. It is cancel safe.
     ///
     /// ```
     /// # use tickwheel::{DelayMap, Duration, Timer};

@@ -20,8 +20,9 @@
 //!   lock. If an earlier call took it, the stream was woken and has not checked since.
 //!
 //! Where time may jump, the timer must not pull it along to an item that is gone. So there each
-//! change writes the exact earliest tick of its part. If that is another tick than before, C2 takes
-//! the timer away, and C3 lets the stream set it again, unless it waits for an earlier tick.
+//! change finds the earliest tick of its part anew, and writes it. If that is another tick than
+//! before, C2 takes the timer away, and C3 lets the stream set it again, unless it waits for an
+//! earlier tick.
 //!
 //! # Orders that could go wrong, and why they do not
 //!

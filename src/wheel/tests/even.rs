@@ -5,8 +5,8 @@
 
 use super::*;
 
-/// How many nodes it touches at most to take a timer out of its slot and link it into another, or
-/// to fire it: itself and its neighbours, several times.
+/// How many nodes a turn touches at most to move or fire one timer: the timer and its neighbours,
+/// several times.
 const TOUCHED: usize = 12;
 
 /// Turns the wheel at each tick up to `last`, and lets `refill` replace the fired timers. Returns
@@ -139,7 +139,7 @@ fn a_wheel_that_has_nothing_to_do_names_no_tick() {
     assert!(near.into_iter().all(|key| wheel.remove(key).is_some()));
     // More than a few are moved before their slot begins, in time for two turns.
     wheel.extend((0..FEW + 10).map(|_| (40_000, ())));
-    // The next turn is no later than from when the slot fits into the finer level.
+    // The next turn is no later than the tick from which the slot fits into the finer level.
     assert_eq!(wheel.turn_for(40_000), 32_768);
     assert_eq!(wheel.advance(32_768).count(), FEW);
     assert_eq!(wheel.next_turn(), Some(36_864 - 2));

@@ -17,7 +17,7 @@ fn filled(many: u64) -> (Wheel<u64>, Vec<Key>) {
     (wheel, keys)
 }
 
-/// A timer that fires goes out of the storage as one that is removed.
+/// A timer that fires leaves the storage in the same way as one that is removed.
 #[test]
 fn memory_comes_back_in_whatever_order_the_timers_go() {
     for order in 0..5 {
@@ -117,7 +117,7 @@ fn no_operation_touches_more_with_100_000_timers() {
             touching(budget * FEW, &mut wheel, |wheel| {
                 turn(wheel, now, budget, |_| ())
             });
-            // It looks at sixteen timers of a slot before it takes the slot for full.
+            // It looks at the timers of a coarse slot only if there are at most sixteen.
             let most = 17 * wheel.levels();
             touching(most, &mut wheel, |wheel| wheel.next_turn());
         }

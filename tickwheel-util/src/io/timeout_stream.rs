@@ -1,7 +1,7 @@
 //! Separate timeouts for reading and writing: [`TimeoutStream`], with the name and the methods of
 //! the crate tokio-io-timeout.
 //!
-//! Invariant: each poll polls the stream first, and ends by `within`.
+//! Invariant: each poll but a seek's polls the stream first, and ends by `within`.
 
 use std::io;
 use std::io::{IoSlice, SeekFrom};
@@ -28,7 +28,8 @@ pin_project! {
     ///
     /// - **Zero** lets only operations pass that wait for less than a tick. [`Duration::MAX`] never
     ///   times out.
-    /// - **Each operation has the whole time**, even after one that timed out.
+    /// - **Each operation has the whole time**, even after one that timed out, but not after one
+    ///   that was dropped.
     /// - **A flush and a shutdown are writes**, and time out like one.
     /// - **Dropping a read or a write that waits** does not end its time. The next operation of
     ///   that direction has the time left.

@@ -36,8 +36,8 @@ pin_project! {
     ///   one [`Elapsed`] at once. After that, items pass without a timeout.
     /// - **Cancel safe.** Dropping `next()` loses no item, and the gap goes on. It is fused.
     /// - **Cost.** The construction arms one [`Deadline`]. An item resets it, which takes no lock.
-    ///   A wait takes one short lock of the timer's shard, and so does the first item after a gap
-    ///   that is over.
+    ///   Each poll that has to wait takes one short lock of the timer's shard. The first item after
+    ///   a gap that is over takes two.
     #[derive(Debug)]
     #[must_use = "streams do nothing unless polled"]
     pub struct IdleTimeout<S> {

@@ -13,7 +13,7 @@ use tickwheel::{Sleep, Timer};
 
 use crate::access::access_within;
 
-/// A longer pause, 146 years, exceeds the range of a timer.
+/// A pause longer than this, 146 years, exceeds the range of a timer.
 const LONGEST_PAUSE: Duration = Duration::from_secs(146 * 365 * 24 * 60 * 60);
 
 pin_project! {

@@ -35,8 +35,9 @@ pin_project! {
     /// - **When the timer's runtime has shut down**, a stream that waits in another runtime yields
     ///   one [`Elapsed`] at once. After that, items pass without a timeout.
     /// - **Cancel safe.** Dropping `next()` loses no item, and the gap goes on.
-    /// - **Cost.** Nothing is armed until the stream has to wait. From then on an item costs one
-    ///   lock-free [reset](Sleep::reset_at).
+    /// - **Cost.** Nothing is armed until the stream has to wait. Then the first item takes one
+    ///   short lock and allocates 56 bytes, and each further one costs a lock-free
+    ///   [reset](Sleep::reset_at). After a gap that is reported, this begins anew.
     #[derive(Debug)]
     #[must_use = "streams do nothing unless polled"]
     pub struct Timeout<S> {

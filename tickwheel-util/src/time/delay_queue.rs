@@ -42,7 +42,8 @@ const LAST_TICK: u64 = (1 << 62) / 1_000_000;
 /// your own, use a [`DelayMap`](tickwheel::DelayMap).
 ///
 /// - A value never comes out early. Its deadline is rounded up to a whole millisecond since the
-///   queue was made, and it comes out at most one tick of the timer later.
+///   queue was made. It comes out at most one tick of the timer later, on top of tokio's rounding
+///   and scheduling.
 /// - Values come out in the order of their deadlines, and within a millisecond in the order of
 ///   insertion or reset.
 /// - The stream ends when the queue is empty. After another insert, poll it again. Dropping a
@@ -59,8 +60,9 @@ const LAST_TICK: u64 = (1 << 62) / 1_000_000;
 ///   bytes, and a key 8.
 /// - Memory follows the number of values, in segments of at most 512, so
 ///   [`reserve`](DelayQueue::reserve) and [`compact`](DelayQueue::compact) have nothing to do.
-/// - A call that makes a value due earlier than the task waits for moves the timer instead of
-///   waking the task. A removal or a reset to later may cause one empty wake-up.
+/// - A call that makes a value due earlier than the task waits for moves the timer. It wakes the
+///   task only if the value is due already. A removal or a reset to later may cause one empty
+///   wake-up.
 ///
 /// | call | cost |
 /// |---|---|
