@@ -22,9 +22,8 @@
 //!   ratios are taken round by round, and the median is reported with its quartiles.
 //! - Each part has a process of its own, so that no contender inherits another part's threads or
 //!   heap.
-//! - Operations run in a task on a multi-threaded runtime, with that task's waker, and the task
-//!   yields every 200 µs. All that happens meanwhile on that worker, the driver's work included,
-//!   counts.
+//! - Operations run in a task of a running runtime, with that task's waker, and the task yields
+//!   every 200 µs. All that happens meanwhile on that worker, the driver's work included, counts.
 //! - tokio's cooperative budget is off in the measured tasks ([`tokio::task::unconstrained`]):
 //!   after 128 polls in one go every timer would else answer "pending" without being armed, and the
 //!   row would measure nothing.
@@ -34,9 +33,10 @@
 //! - The durations of single operations come from a table of random ones, so that timers do not all
 //!   meet in one slot.
 //! - A server always has something armed. So in each turn one sleep stands beside the contender, on
-//!   its own timer: [`harness::Standing`]. It is due after 25 s, and the timers of a row after 30 s
-//!   or more, unless the row fires them. tokio wakes its driver for a timer that is due before all
-//!   others, and what that costs is in rows of its own: [`idioms::ALONE`].
+//!   its own timer, unless its part says otherwise: [`harness::Standing`]. It is due after 25 s,
+//!   and the timers of a row after 30 s or more, unless the row fires them. tokio wakes its driver
+//!   for a timer that is due before all others, and what that costs is in rows of its own:
+//!   [`idioms::ALONE`].
 //! - Each part says in which state it has its contenders, and what in it is unlike a server:
 //!   [`part::Part::state`], which `--list` prints.
 //! - A row that needs another build of the peer, or of this crate, is in a program that is built
@@ -51,8 +51,8 @@
 //! # What to keep in mind when reading the figures
 //!
 //! - The one-thread rows leave one core to the drivers, tokio's and tickwheel's, whose work there
-//!   is not in the figure. What it costs is in `program` and `expire`, which count the CPU of the
-//!   whole process.
+//!   is not in the figure. The rows of the current thread do not. What it costs is in `program` and
+//!   `expire`, which count the CPU of the whole process.
 //! - The rows on several threads are worth something only if those threads really run at once: run
 //!   them on a machine that has nothing else to do.
 //! - In the rows `hyper` and `proxy` the timers are a small share of a request: most of it is

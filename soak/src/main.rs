@@ -1,5 +1,6 @@
-//! Runs random programs against tickwheel in real time, on real threads, until something impossible
-//! happens or the time is up: `cargo run --release -p tickwheel-soak -- --time 1h`.
+//! Runs random programs against tickwheel in real time, on real threads, until the time is up or a
+//! program hangs: `cargo run --release -p tickwheel-soak -- --time 1h`. It reports what is
+//! impossible, and with `--first` it stops there.
 
 use std::process::ExitCode;
 use std::sync::Arc;

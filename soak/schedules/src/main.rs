@@ -14,7 +14,8 @@
 //!
 //! # How
 //!
-//! The crate is compiled as it is, all of it. Only the two crates that it stands on are others:
+//! The crate is compiled as it is, all but its optional features. Only its `std` and its `tokio`
+//! are others:
 //!
 //! | package | what |
 //! |---|---|
