@@ -94,6 +94,17 @@ fn timers_behind_a_waker_that_blocks_are_late_by_that() {
     });
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_change_without_a_stall_spares_no_deadline() {
+    let timer = Timer::builder().build().unwrap();
+    let deadline = timer.deadline(20 * MS);
+    let handle = deadline.handle();
+    assert!(handle.extend(MS) && handle.set_timeout(10 * MS) && handle.reset_after(5 * MS));
+    assert_eq!(timer.metrics().spared, 0);
+    assert_eq!(deadline.await, Ok(()));
+    assert_eq!(timer.metrics().spared, 0);
+}
+
 /// It falls due while the waker blocks, and the same turn fires it afterwards.
 #[test]
 fn a_timer_due_while_a_waker_blocks_is_late_from_its_due_on() {

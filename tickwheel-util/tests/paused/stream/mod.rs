@@ -93,6 +93,16 @@ async fn a_throttle_that_is_longer_than_a_timer_counts_gives_one_item() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_throttle_of_a_century_gives_the_next_item_after_it() {
+    const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+    let mut items = task::spawn(stream::iter(0..9).throttle(CENTURY));
+    assert_eq!(assert_ready!(items.poll_next()), Some(0));
+    assert_pending!(items.poll_next());
+    tokio::time::advance(CENTURY).await;
+    assert_eq!(assert_ready!(items.poll_next()), Some(1));
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_interval_gives_its_ticks_as_a_stream() {
     let start = Instant::now();
     let mut ticks = IntervalStream::from(interval(SECOND));
