@@ -35,9 +35,11 @@
 //!   that is shorter, and at most for its timeout. It gets at most one grace until it is reset.
 //!   Only a [`Deadline`], a [`DeadlineMap`], and the idle timeouts of sockets and streams have it.
 //!   [`stall_grace`](timer::Builder::stall_grace) switches it off, for leases.
-//! - **The past** is ready at the first poll. **Zero and now** wait for the next line of tokio's
-//!   grid, a millisecond at most, like tokio's timers, or for the next tick if that is longer. So a
-//!   loop of zero sleeps paces, and does not spin.
+//! - **The past** is ready at the first poll. A sleep, a timeout, an interval, or a deadline that
+//!   is made or restarted, of **zero or now** waits for the next line of tokio's grid, a
+//!   millisecond at most, like tokio's timers. It waits for the next tick if that is longer. So a
+//!   loop of zero sleeps paces, and does not spin. A value of a [`DelayMap`], a `reset_after` of
+//!   zero and a `with_deadline` until now are due at once.
 //! - **A runtime that shuts down** drops its own tasks while they are pending, as with tokio's
 //!   timers. Waits elsewhere are woken. A [`Sleep`], a [`Timeout`] and an [`Interval`] then panic
 //!   where tokio's do, and [`Sleep::try_poll`] reports the end. A [`Deadline`] resolves to

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use cargo_metadata::MetadataCommand;
 use itertools::iproduct;
-use jiff::Zoned;
+use jiff::ZonedDateTime;
 use serde::{Deserialize, Serialize};
 use sysinfo::{CpuRefreshKind, RefreshKind, System};
 
@@ -76,7 +76,7 @@ impl Facts {
             cpu: cpus.first().map_or("unknown", |cpu| cpu.brand()).to_owned(),
             cores: cpus.len(),
             system: System::long_os_version().unwrap_or_else(|_| "unknown".to_owned()),
-            date: Zoned::now().date().to_string(),
+            date: ZonedDateTime::now().date().to_string(),
         }
     }
 }

@@ -267,10 +267,9 @@ impl ResetHandle {
         self.as_ref().deadline()
     }
 
-    /// The time left until [`deadline`](ResetHandle::deadline), rounded down to a millisecond. Zero
-    /// if the deadline is about to expire, and in a grace. After a [`reset`](ResetHandle::reset) it
-    /// is at most the timeout, unless a call has moved the deadline further. `None` once the
-    /// deadline is no longer pending.
+    /// The time left until [`deadline`](ResetHandle::deadline), rounded down to a millisecond, or
+    /// the timeout if that is shorter and no call has moved the deadline further. Zero if the
+    /// deadline is about to expire, and in a grace. `None` once the deadline is no longer pending.
     ///
     /// ```
     /// # use tickwheel::{Duration, Timer};

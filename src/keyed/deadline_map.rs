@@ -83,8 +83,8 @@ use inner::{Entry, Inner, Placed};
 /// The closure given to [`for_each`](DeadlineMap::for_each) runs under the lock of one part, as do
 /// a key's `Eq` and `Borrow`. They must not call the map, nor drop a [`KeyedDeadline`] of it, nor
 /// wait for a task that does: the call may never return. In debug builds it panics. They may format
-/// the map by `{map:?}`, which takes no lock. They may call another map, unless a closure of that
-/// map calls this one.
+/// the map by `{map:?}` and ask for its `len`, which take no lock. They may call another map,
+/// unless a closure of that map calls this one.
 ///
 /// # Example
 ///

@@ -107,7 +107,8 @@ impl Builder {
     /// does](crate::guarantees#what-each-covers).
     ///
     /// With `false` a deadline that has passed has expired, as a lease requires: a late reset must
-    /// return `false`.
+    /// return `false`. A deadline is rounded up to a tick, so a reset may be in time for up to a
+    /// tick longer.
     ///
     /// ```
     /// # use tickwheel::{Duration, Timer};

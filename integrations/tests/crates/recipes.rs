@@ -18,7 +18,7 @@ use axum::routing::{MethodRouter, get};
 use backon::{BackoffBuilder, ExponentialBuilder};
 use futures::{StreamExt, stream};
 use http::StatusCode;
-use jiff::Zoned;
+use jiff::ZonedDateTime;
 use tempfile::TempDir;
 use tickwheel::error::Elapsed;
 use tickwheel::wall_clock::WallClock;
@@ -229,11 +229,9 @@ async fn a_build_follows_when_its_file_is_quiet_or_after_two_seconds() {
     let change = |path| debounce::changed(&changes, path).unwrap();
     let start = Instant::now();
     let (report, mut reported) = unbounded_channel();
-    let build = async move |path: &str| {
-        report
-            .send((path.to_owned(), start.elapsed().as_millis()))
-            .unwrap();
-        sleep(SECOND).await;
+    let build = move |path: String| {
+        report.send((path, start.elapsed().as_millis())).unwrap();
+        sleep(SECOND)
     };
     tokio::spawn(async move { debounce::build_each(quiet, build).await });
     let built = |path: &str, millis| Some((path.to_owned(), millis));
@@ -357,9 +355,9 @@ async fn retried(
 ) -> (Result<io::Result<()>, Elapsed>, u32, u128) {
     let (start, mut tries) = (Instant::now(), 0);
     let pauses = std::iter::successors(Some(100 * MS), |pause| Some(*pause * 2));
-    let retrying = retry::retry(pauses, async || {
+    let retrying = retry::retry(pauses, || {
         tries += 1;
-        call(tries).await
+        call(tries)
     });
     let ended = with_deadline(start + 5 * SECOND, retrying).await;
     (ended, tries, start.elapsed().as_millis())
@@ -384,13 +382,29 @@ async fn retries_end_with_the_budget_and_tell_the_last_error() {
     assert_eq!((tries, millis), (3, 5000));
 
     let (pauses, mut tries) = (ExponentialBuilder::default().with_jitter(), 0);
-    let thrice: io::Result<()> = retry::retry(pauses.with_max_times(2).build(), async || {
+    let thrice: io::Result<()> = retry::retry(pauses.with_max_times(2).build(), || {
         tries += 1;
-        Err(fails())
+        ready(Err(fails()))
     })
     .await;
     assert!(thrice.is_err() && time_left().is_none());
     assert_eq!(tries, 3);
+}
+
+/// As in a handler of axum, whose future has to be `Send`. The call borrows.
+#[tokio::test(start_paused = true)]
+async fn a_task_retries_until_no_pause_fits_into_the_budget() {
+    async fn asks(name: &str) -> io::Result<String> {
+        retry::retry([SECOND, Duration::MAX], || async {
+            Err(io::Error::other(name.to_owned()))
+        })
+        .await
+    }
+    let start = Instant::now();
+    let asks = with_deadline(start + 5 * SECOND, async { asks("eve").await });
+    let error = tokio::spawn(asks).await.unwrap().unwrap().unwrap_err();
+    assert_eq!(error.to_string(), "eve");
+    assert_eq!(start.elapsed(), SECOND);
 }
 
 #[tokio::test]
@@ -437,7 +451,7 @@ async fn run_queue(path: &Path, outcomes: &[Option<bool>]) -> Vec<String> {
     let (ran, mut runs) = unbounded_channel();
     let (crash, mut crashed) = unbounded_channel();
     let outcomes = Mutex::new(outcomes.iter().copied());
-    let work = async |key: &str, payload: &str| {
+    let work = async |key: String, payload: String| {
         ran.send(format!("{key}: {payload}")).unwrap();
         let outcome = outcomes.lock().unwrap().next().unwrap_or(Some(true));
         let Some(is_done) = outcome else {
@@ -480,7 +494,7 @@ async fn a_job_survives_each_crash_until_it_is_done() {
 
     // A queue runs in a task too.
     let (queue, expirations) = durable_queue::Queue::open(&path, &Timer::current()).unwrap();
-    let work = async |_: &str, _: &str| true;
+    let work = |_, _| ready(true);
     let running = tokio::spawn(async move { queue.run(expirations, work).await.is_ok() });
     running.abort();
 }
@@ -492,8 +506,8 @@ async fn a_job_that_takes_longer_than_its_retry_runs_once() {
     let (queue, expirations) = durable_queue::Queue::open(&path, &Timer::current()).unwrap();
     queue.add("a", "mail bob", SECOND).unwrap();
     let (runs, mut ran) = unbounded_channel();
-    let work = async |key: &str, _: &str| {
-        runs.send(key.to_owned()).unwrap();
+    let work = async |key: String, _| {
+        runs.send(key).unwrap();
         sleep(40 * SECOND).await;
         true
     };
@@ -654,7 +668,7 @@ async fn the_recipe_for_tonic_sends_its_own_limit() {
 /// The mornings at which the job ran, each with the hours from the one before, or from the start.
 /// The wall clock is moved by so many hours after so many.
 async fn mornings(start: &str, days: u32, jumps: Vec<(f64, f64)>) -> Vec<(String, f64)> {
-    let start: Zoned = start.parse().unwrap();
+    let start: ZonedDateTime = start.parse().unwrap();
     let (zone, begun) = (start.time_zone().clone(), Instant::now());
     let clock = move || {
         let passed = begun.elapsed();
@@ -664,13 +678,13 @@ async fn mornings(start: &str, days: u32, jumps: Vec<(f64, f64)>) -> Vec<(String
             .filter(|(at, _)| *at <= hours)
             .map(|(_, by)| by)
             .sum();
-        let time = SystemTime::from(start.timestamp()) + passed;
+        let time = SystemTime::try_from(start.timestamp()).unwrap() + passed;
         let by = Duration::from_secs_f64(moved.abs() * 3_600.0);
         let time = if moved < 0.0 { time - by } else { time + by };
         WallClock::at(Instant::now(), time)
     };
     let ran = Mutex::new((begun, Vec::new()));
-    let job = async |morning: &Zoned| {
+    let job = async |morning: ZonedDateTime| {
         let (last, ran) = &mut *ran.lock().unwrap();
         let hours = (last.elapsed().as_secs_f64() / 36.0).round() / 100.0;
         *last = Instant::now();
