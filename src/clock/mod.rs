@@ -124,7 +124,7 @@ impl Clock {
     }
 
     /// Translates `instant` from the clock of `Instant::now()` to this one, at the same distance
-    /// from now. The two differ if the caller's may be paused and this one is the system's.
+    /// from now. The two can differ where the caller's can be paused and this one is the system's.
     pub(crate) fn translate(&self, instant: Instant) -> Instant {
         if !HAS_TEST_UTIL || self.pausable.is_some() {
             return instant;

@@ -31,7 +31,7 @@ pub(crate) enum ExpiryChange {
 pub(crate) struct MissedTick {
     /// The tick up to which tokio's time driver has worked.
     pub(crate) up_to: Tick,
-    /// The tick that is current when the turn comes.
+    /// A tick that has begun by the time the turn comes.
     pub(crate) comes_at: Tick,
 }
 

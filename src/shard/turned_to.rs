@@ -11,7 +11,7 @@
 //! comes after the wake-up, and so reads the tick that was written before it.
 //!
 //! **A reused address misleads no poll.** The timer holds a clone of its waker while it is armed,
-//! so nothing else can have the address of the waker's data. A waker of the same data and vtable
+//! so no other data can take the address of the waker's. A waker of the same data and vtable
 //! wakes the same task, wherever the sleep was moved; `Waker::will_wake` compares the same two.
 //!
 //! A tick that was reached shows that the timer has fired, or will before the turn releases the

@@ -31,7 +31,8 @@
 //!   old timeout, the version has changed since, its exchange fails, and it reads both again. A
 //!   version recurs only after 2^20 changes, all between two steps of one reset.
 //! - **W3. A reset after the deadline, but before the driver.** The reset sees that the deadline
-//!   may have passed, and settles it under the lock. So a busy driver changes no answer.
+//!   may have passed, and judges it under the lock as a turn would: it expires, unless a stall
+//!   spares it. So a busy driver changes no answer.
 //! - **W4. Two resets, the older one last.** A reset never replaces a later due by an earlier one.
 //!   The later one covers the older one, whose answer `true` holds.
 //! - **W5. A handle reads the key while the driver fires the timer.** Both hold the lock. A stale

@@ -30,8 +30,9 @@ pub use sleep_until::{SleepUntil, sleep_until};
 ///   again. For many at once, read it each minute, translate again, and move the armed ones with
 ///   [`DelayMap::reset`](crate::DelayMap::reset).
 ///
-/// Without a jump the two clocks may drift apart by some milliseconds an hour. Under tokio's paused
-/// clock only instants are virtual: a test makes its pair with [`WallClock::at`].
+/// Without a jump the two clocks may drift apart slowly, for example while NTP slews the wall
+/// clock. Under tokio's paused clock only instants are virtual: a test makes its pair with
+/// [`WallClock::at`].
 ///
 /// ```
 /// use tickwheel::wall_clock::WallClock;

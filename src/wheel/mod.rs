@@ -259,11 +259,11 @@ impl<T> Wheel<T> {
     /// Returns the tick of the next turn with work to do, or `None` if the wheel is empty. No timer
     /// is due earlier.
     ///
-    /// This is the earliest due, with two exceptions. If the earliest due lies in a coarse slot of
-    /// more than a few timers, it is the start of that slot. If a crowded coarse slot has to be
-    /// emptied ahead of its time, it is the tick at which that begins. After that it is the next
-    /// tick. So an [`advance`](Wheel::advance) by a tick fires what is due, and cascades no more
-    /// than the table above says.
+    /// This is the earliest due, with two exceptions. If a coarse slot of more than a few timers
+    /// starts before the earliest due, it is the start of that slot. If a crowded coarse slot has
+    /// to be emptied ahead of its time, it is the tick at which that begins. After that it is the
+    /// next tick. So an [`advance`](Wheel::advance) by a tick fires what is due, and cascades no
+    /// more than the table above says.
     ///
     /// ```
     /// # use tickwheel::wheel::Wheel;

@@ -37,7 +37,8 @@ pin_project! {
     /// - **Cancel safe.** Dropping `next()` loses no item, and the gap goes on.
     /// - **Cost.** Nothing is armed until the stream has to wait. Then the first item takes one
     ///   short lock and allocates 56 bytes, and each further one costs a lock-free
-    ///   [reset](Sleep::reset_at). After a gap that is reported, this begins anew.
+    ///   [reset](Sleep::reset_at). After a gap that is reported, the next item arms the sleep at
+    ///   once, under one short lock. The item after it pays like the first one.
     #[derive(Debug)]
     #[must_use = "streams do nothing unless polled"]
     pub struct Timeout<S> {
