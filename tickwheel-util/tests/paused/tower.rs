@@ -97,9 +97,21 @@ async fn zero_polls_once_and_the_longest_never_elapses() {
     let answer = zero.layer(service_fn(async |()| Ok::<_, Infallible>(7)));
     assert_eq!(answer.oneshot(()).await.unwrap(), 7);
     let longest = TimeoutLayer::per_request(|_: &u32| Some(Duration::MAX));
-    let answer = longest.layer(service_fn(seconds)).oneshot(1_000_000);
-    assert_eq!(answer.await.unwrap(), 1_000_000);
+    let years = 28 * 365 * 24 * 3600;
+    let answer = longest.layer(service_fn(seconds)).oneshot(years);
+    assert_eq!(answer.await.unwrap(), years);
     assert_nothing_armed();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_is_on_the_timer_that_its_layer_was_given() {
+    let timer = Timer::builder().build().unwrap();
+    let all = TimeoutLayer::new_on(&timer, SECOND).layer(service_fn(seconds));
+    assert!(all.oneshot(9).await.is_err());
+    assert_eq!(timer.metrics().fired, 1);
+    let each = TimeoutLayer::per_request_on(&timer, |_: &u32| Some(SECOND));
+    assert!(each.layer(service_fn(seconds)).oneshot(9).await.is_err());
+    assert_eq!(timer.metrics().fired, 2);
 }
 
 #[test]
