@@ -189,6 +189,12 @@ impl Stalls {
         self.late_since.set(tick);
     }
 
+    /// From `tick` on, if that is earlier than before, due timers wait for the driver.
+    pub(crate) fn wait_from_earlier(&self, tick: Tick) {
+        self.waits_since.set(tick.min(self.waits_since()));
+        self.late_since.set(tick.min(self.late_since()));
+    }
+
     pub(crate) fn waits_since(&self) -> Tick {
         self.waits_since.about()
     }

@@ -273,8 +273,7 @@ impl Hooks for Driver {
     /// thread's clock, because a virtual clock has no stalls.
     fn waits_for_task(&self, expiry: &ShardTick) {
         let due = expiry.get().max(self.clock.current_tick());
-        let stalls = self.clock.stalls();
-        stalls.wait_from(due.min(stalls.waits_since()));
+        self.clock.stalls().wait_from_earlier(due);
     }
 
     fn notify_task(&self) {
@@ -376,9 +375,23 @@ mod tests {
     }
 
     fn driver() -> Arc<Driver> {
+        driver_since(Instant::now(), None)
+    }
+
+    /// A driver whose clock has run for a second.
+    fn driver_of_a_second(runtime: Option<&Handle>) -> Arc<Driver> {
+        let a_second = Duration::from_secs(1);
+        driver_since(Instant::now().checked_sub(a_second).unwrap(), runtime)
+    }
+
+    fn driver_since(epoch: Instant, runtime: Option<&Handle>) -> Arc<Driver> {
         let tick = TickLength::new(Duration::from_millis(1)).unwrap();
-        let clock = Clock::new(None, tick, Instant::now(), true);
+        let clock = Clock::new(runtime, tick, epoch, true);
         Arc::new(Driver::new(Arc::new(clock), Reporter::default()))
+    }
+
+    fn shard(driver: &Arc<Driver>, index: usize) -> Arc<Shard> {
+        Arc::new(Shard::new(driver.clock.clone(), driver.clone(), index))
     }
 
     fn begin(driver: &Driver, first: impl FnOnce(&mut Option<Moment>) -> bool + Send + 'static) {
@@ -483,25 +496,31 @@ mod tests {
 
     #[tokio::test]
     async fn what_a_plain_thread_links_in_the_past_has_not_waited() {
-        let tick = TickLength::new(Duration::from_millis(1)).unwrap();
-        let epoch = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
-        let clock = Clock::new(Some(&Handle::current()), tick, epoch, true);
-        let driver = Driver::new(Arc::new(clock), Reporter::default());
+        let driver = driver_of_a_second(Some(&Handle::current()));
         driver.begin_with(&[], || OfTask);
         thread::scope(|scope| scope.spawn(|| set_earlier(&driver, Tick::FIRST)).join()).unwrap();
         assert!(driver.clock.stalls().waits_since() >= Tick::new(1_000));
     }
 
+    /// The alarm's task has yet to set the alarm again, after a turn that took a second.
+    #[test]
+    fn what_is_left_to_the_task_raises_no_tick_of_an_overdue_timer() {
+        let driver = driver_of_a_second(None);
+        driver.begin_with(&[], || OfTask);
+        let (stalls, overdue) = (driver.clock.stalls(), Tick::new(5));
+        stalls.turn_ends(overdue, driver.clock.now());
+        set_for_an_hour(&driver);
+        assert_eq!(stalls.late_since(), overdue);
+        assert!(stalls.waits_since() >= Tick::new(1_000));
+    }
+
     #[test]
     fn a_timer_linked_in_the_past_is_late_since_it_was_armed() {
-        let tick = TickLength::new(Duration::from_millis(1)).unwrap();
-        let epoch = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
-        let clock = Arc::new(Clock::new(None, tick, epoch, true));
-        let driver = Arc::new(Driver::new(clock.clone(), Reporter::default()));
-        let shards = [Arc::new(Shard::new(clock.clone(), driver.clone(), 0))];
+        let driver = driver_of_a_second(None);
+        let (clock, shards) = (driver.clock.clone(), [shard(&driver, 0)]);
         let first = None::<fn(&mut Option<Moment>) -> bool>;
         driver.begin_with(&shards, || Calls { first, ended: None });
-        let begun = tick.start_of(clock.current_tick());
+        let begun = clock.tick().start_of(clock.current_tick());
         assert!(shards[0].arm(Tick::new(1), Waker::noop().clone()).is_some());
         driver.handle_alarm();
         let fired = shards[0].counts().fired;
@@ -548,12 +567,8 @@ mod tests {
     /// The second shard leaves its tick to the round that comes for the first one's.
     #[test]
     fn a_deadline_of_a_missed_tick_expires_at_once_in_each_shard() {
-        let tick = TickLength::new(Duration::from_millis(1)).unwrap();
-        let epoch = Instant::now().checked_sub(Duration::from_secs(1)).unwrap();
-        let clock = Arc::new(Clock::new(None, tick, epoch, true));
-        let driver = Arc::new(Driver::new(clock.clone(), Reporter::default()));
-        let shard = |index| Arc::new(Shard::new(clock.clone(), driver.clone(), index));
-        let shards = [shard(0), shard(1)];
+        let driver = driver_of_a_second(None);
+        let shards = [shard(&driver, 0), shard(&driver, 1)];
         driver.begin_with(&shards, || Late);
         for shard in &shards {
             let timeout = Duration::from_millis(500);

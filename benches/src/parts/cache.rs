@@ -12,6 +12,7 @@ use std::time::Duration;
 use moka::sync::Cache;
 use tickwheel::{DelayMap, Expirations, Timer};
 
+use super::keyed::STANDS;
 use crate::harness::{Hand, Race, Record, STANDING, operation};
 use crate::part::{How, Part, name};
 use crate::settings::Settings;
@@ -30,8 +31,6 @@ const SESSIONS: u64 = 100_000;
 const USES: u64 = 10;
 /// Nothing is idle for so long in the whole run.
 const IDLE: Duration = Duration::from_secs(300);
-/// The session that is due before all others.
-const STANDS: u64 = u64::MAX;
 
 fn run(settings: &Settings) -> Vec<Record> {
     let races = [0, 1, 2].into_iter().map(race);
