@@ -202,8 +202,14 @@ impl Alarm for TokioAlarm {
         } else if is_missed {
             self.set_next_line()
         } else {
-            self.arm_at(start);
-            present
+            #[cfg(test)]
+            tests::between_resets();
+            // The time driver may have come to that line since the first reset.
+            if self.arm_at(start) {
+                present
+            } else {
+                self.set_next_line()
+            }
         };
         MissedTick {
             up_to: if is_missed { present } else { tick },
@@ -385,11 +391,24 @@ impl Wake for FiringThread {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use tokio::runtime::{Builder, Runtime};
 
     use super::*;
     use crate::clock::tick::TickLength;
     use crate::report::Reporter;
+
+    thread_local! {
+        static BETWEEN_RESETS: Cell<Option<fn()>> = const { Cell::new(None) };
+    }
+
+    /// Runs what a test wants to happen there.
+    pub(super) fn between_resets() {
+        if let Some(meanwhile) = BETWEEN_RESETS.get() {
+            meanwhile();
+        }
+    }
 
     fn runtime() -> Runtime {
         Builder::new_current_thread().enable_all().build().unwrap()
@@ -455,5 +474,31 @@ mod tests {
                 assert!(named >= now, "{tick:?}");
             }
         }
+    }
+
+    /// The thread may be preempted at any place.
+    #[test]
+    fn a_time_driver_that_passes_a_line_between_two_resets_loses_no_alarm() {
+        let runtime = crate::runtime::workers(1);
+        runtime.spawn(async {
+            loop {
+                tokio::task::yield_now().await;
+            }
+        });
+        let mut alarm = alarm(&runtime, TickLength::MIN * 3 / 2);
+        BETWEEN_RESETS.set(Some(|| {
+            BETWEEN_RESETS.set(None);
+            thread::sleep(5 * TickLength::MIN);
+        }));
+        // Most rounds do not come to that place.
+        while BETWEEN_RESETS.get().is_some() {
+            let now = alarm.clock.current_tick();
+            alarm.set_next_round(now);
+        }
+        // It is set, or has fired since.
+        let set_for = alarm.clock.moment(alarm.instant);
+        let lag = alarm.clock.now().since(set_for);
+        assert!(!alarm.sleep.is_elapsed() || lag < 4 * TickLength::MIN);
+        runtime.shutdown_background();
     }
 }
