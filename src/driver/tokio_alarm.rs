@@ -18,20 +18,21 @@
 //!
 //! # The end
 //!
-//! A sleep of a living runtime never elapses before its instant. So if the alarm has elapsed while
-//! the instant of its last reset lies ahead, the time driver has ended. An alarm that has elapsed
-//! on time shows nothing. The check asks whether the sleep has elapsed, and then reads the clock,
-//! in this order. Every thread that finds the alarm behind its lock checks first. A turn checks as
-//! it begins and as it ends.
+//! A sleep of a living runtime never elapses before its instant. So if a sleep that lies at the end
+//! of time has elapsed, the time driver has ended. No reading of a clock decides this: clocks step
+//! back, and those of two processors differ. Every thread that finds the alarm behind its lock
+//! looks first. A turn looks as it begins and as it ends.
 //!
 //! ```text
-//!   alive --(the alarm or the end sleep has elapsed ahead of its time, ---> time driver ended --(`end`)--> ended
-//!            or a reset or a poll has panicked)                             nothing of tokio's is touched any more
+//!   alive --(a sleep at the end of time has elapsed, ---> time driver ended --(`end`)--> ended
+//!            or a reset or a poll has panicked)           nothing of tokio's is touched any more
 //! ```
 //!
-//! The alarm has often elapsed on time, and it is unset while nothing is armed. So a second tokio
-//! sleep, the *end sleep*, lies at the end of time. A time driver that ends fires all its timers,
-//! and so wakes the waker.
+//! A second tokio sleep, the *end sleep*, lies at the end of time. A time driver that ends fires
+//! all its timers, and so wakes the waker. It fires them in batches, and so the alarm perhaps
+//! before the end sleep. A reset then elapses at once. So if a reset to an instant ahead elapses at
+//! once, the alarm is reset to the end of time, and shows which it is: an end, or clocks that
+//! differ.
 //!
 //! The end sleep is set from the start. But a clock that can be paused would run to it. There it is
 //! set once the alarm's task was dropped: a runtime that shuts down drops its tasks first, and its
@@ -52,6 +53,9 @@
 //!   Or the alarm was set before the end, and fires with it.
 //! - *The alarm's time comes at the moment of the end.* Then it shows nothing. The end sleep does,
 //!   or the next reset, which elapses at once.
+//! - *The clock steps back, or the thread that resets the alarm reads an earlier one than the time
+//!   driver.* A reset may elapse at once though its instant lies ahead. It has passed then, as it
+//!   has for tokio's own timers.
 //! - *The runtime ends, or has ended, before the timer is built.* The end sleep elapses in its
 //!   first reset, or is woken. On a clock that can be paused the refused task counts as dropped, so
 //!   the first look sets the end sleep. For tokio's alternative timer see `end`.
@@ -229,10 +233,7 @@ impl TokioAlarm {
             }
             self.watch_end();
         }
-        // In this order: has a sleep elapsed, and is its instant ahead?
-        if self.end_sleep.is_elapsed()
-            || self.sleep.is_elapsed() && self.clock.now_instant() < self.instant
-        {
+        if self.end_sleep.is_elapsed() {
             self.note_end();
         }
     }
@@ -312,7 +313,14 @@ impl TokioAlarm {
             self.instant = instant;
             match reset(self.sleep.as_mut(), instant, &self.waker) {
                 Some(true) => return true,
-                Some(false) => self.look_for_end(),
+                Some(false) if self.clock.now_instant() < instant => {
+                    // An end, or clocks that differ.
+                    let end_of_time = self.clock.start_of(Tick::NEVER);
+                    if reset(self.sleep.as_mut(), end_of_time, &self.waker) != Some(true) {
+                        self.note_end();
+                    }
+                }
+                Some(false) => {}
                 None => self.note_end(),
             }
         }
@@ -420,6 +428,26 @@ mod tests {
         let clock = Arc::new(Clock::of_system(tick, true));
         let driver = Arc::new(Driver::new(clock, Reporter::default()));
         TokioAlarm::new(&driver, runtime.handle(), Life::Alive)
+    }
+
+    /// The time driver has come further than the clock of the thread that sets the alarm.
+    #[test]
+    fn a_clock_that_has_stepped_back_shows_no_end() {
+        let runtime = Builder::new_current_thread()
+            .enable_all()
+            .start_paused(true)
+            .build();
+        let runtime = runtime.unwrap();
+        let mut alarm = alarm(&runtime, TickLength::MIN);
+        let step = 20 * TickLength::MIN;
+        runtime.block_on(tokio::time::advance(step));
+        // Ahead by this clock, passed for the time driver.
+        let ahead = Tick::new(alarm.clock.current_tick().get() + 5);
+        assert!(!alarm.set(ahead));
+        assert_eq!(alarm.ended(), None);
+        drop(runtime);
+        assert!(alarm.set(ahead));
+        assert!(alarm.ended().is_some());
     }
 
     /// Whatever it was last set for. An instant that the clock has reached shows nothing.
