@@ -23,23 +23,10 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use super::long_before;
 use super::pausable::can_be_paused;
-use super::tick::{Moment, TickLength};
 use crate::runtime::{Handle, told_worker_index};
 
 /// How far apart the lines of the grid are.
 pub(super) const LINE: Duration = Duration::from_millis(1);
-
-/// The first line from a moment on, if the epoch lies on a line.
-pub(super) fn line_from(moment: Moment) -> Moment {
-    let lines = TickLength::new(LINE).expect("it is as long as the shortest tick");
-    lines.start_of(lines.due(moment))
-}
-
-/// The last line up to a moment, likewise.
-pub(super) fn line_until(moment: Moment) -> Moment {
-    let lines = TickLength::new(LINE).expect("it is as long as the shortest tick");
-    lines.start_of(lines.current(moment))
-}
 
 /// Whether the calling thread drives the runtime of `handle`, as far as tokio tells. Call this
 /// before entering that runtime: the thread may be a worker of another one.

@@ -40,9 +40,8 @@ pub(crate) struct Clock {
     /// Whether a thread has seen that the clock is not the system's. Never cleared.
     was_seen_virtual: AtomicBool,
     stalls: Stalls,
-    /// The latest tick that some thread found too late to set the alarm for. It is current until
-    /// the next round, and what is armed for it until then is due at once, as with tokio. Often far
-    /// behind, and `NEVER` after the end, once that is written.
+    /// The latest tick that some thread found too late to set the alarm for. What is armed for it
+    /// is due at once, as with tokio. `NEVER` after the end, once that is written.
     missed: AtomicTick,
     /// When the runtime shut down. Written before any shard is closed, never cleared.
     ended: OnceLock<Moment>,
@@ -162,18 +161,6 @@ impl Clock {
 
     pub(crate) fn current_tick(&self) -> Tick {
         self.tick.current(self.now())
-    }
-
-    /// The tick that is current when tokio's time driver next fires a timer that is set for
-    /// `instant`: at the first line of its grid from then on.
-    pub(crate) fn tick_at_line_from(&self, instant: Instant) -> Tick {
-        let line = grid::line_from(self.moment(instant));
-        self.tick.current(line)
-    }
-
-    /// The last line of tokio's grid up to `moment`.
-    pub(crate) fn line_until(&self, moment: Moment) -> Instant {
-        self.instant(grid::line_until(moment))
     }
 
     /// Whether an unarmed deadline is due, at any tick length: at the line of the grid at which

@@ -52,11 +52,10 @@
 //! - *A request is noted as the holder releases the lock.* The thread notes it and then tries the
 //!   lock again. The holder releases it and then looks (Q). Each has a sequentially consistent
 //!   fence in between, so one of the two sees the other.
-//! - *The tick has passed when the alarm is set for it.* A turn then begins once more. Outside of a
-//!   turn, the alarm is set for the next round of the time driver, which finds all that has passed
-//!   by then. The shard is told of a tick that is current there. Were it told of a later one, that
-//!   turn would pass the shard by. A timer that is armed for a missed tick before that round asks
-//!   for no turn: by `note_missed`, each shard knows that it is due at once.
+//! - *The tick has passed when the alarm is set for it.* A turn then begins once more. Any other
+//!   thread leaves a turn to the alarm's task, and until that comes, the next check stays at the
+//!   tick that has passed: whoever arms something for later leaves it to that turn. By
+//!   `note_missed`, each shard knows that what is armed for that tick or before is due at once.
 //!
 //! Invariants:
 //!
@@ -69,18 +68,14 @@ use std::task::Waker;
 
 use crate::clock::next_check::NextCheck;
 use crate::clock::tick::{Moment, Tick};
-use crate::shard::shard_tick::{MissedTick, ShardTick};
+use crate::shard::shard_tick::ShardTick;
 use crate::sync::{AtomicBool, Mutex, MutexGuard, Ordering, fence, lock, try_lock};
 
 /// Fires when the next turn is due.
 pub(crate) trait Alarm: Send {
-    /// Sets it for the start of a tick, or unsets it for `NEVER`. `false` if the start of the tick
-    /// has already passed.
-    fn set(&mut self, tick: Tick) -> bool;
-
-    /// Sets it to fire as soon as it can, once `set` was too late for `tick`. The tick at which the
-    /// turn comes is one that is surely current then.
-    fn set_next_round(&mut self, tick: Tick) -> MissedTick;
+    /// Sets it for the start of a tick, or unsets it for `NEVER`. If that start has passed already,
+    /// the error is the last tick known to have passed, and the caller makes or requests a turn.
+    fn set(&mut self, tick: Tick) -> Result<(), Tick>;
 
     /// Whether only the alarm's task can set it, and not the calling thread.
     fn needs_task(&self) -> bool {
@@ -222,7 +217,7 @@ impl Turns {
             if place == Place::Waker && parts.alarm.needs_task() {
                 break true;
             }
-            if parts.alarm.set(next) {
+            if parts.alarm.set(next).is_ok() {
                 break false;
             }
             hooks.passed(&mut turn, next);
@@ -238,21 +233,18 @@ impl Turns {
     }
 
     /// Sets the alarm for an expiry that was lowered, unless the thread that holds the lock does,
-    /// or the next check comes by then. Returns a tick for which that was too late.
-    pub(crate) fn set_earlier<H: Hooks>(
-        &self,
-        hooks: &H,
-        expiry: &ShardTick,
-    ) -> Option<MissedTick> {
+    /// or the next check comes by then.
+    pub(crate) fn set_earlier<H: Hooks>(&self, hooks: &H, expiry: &ShardTick) {
         // Before the lock: overdue timers have waited since then at most.
         let now = hooks.now();
         // S2.
-        let locked = self.try_lock()?;
-        let missed = self.set_locked(hooks, locked, Some(expiry), now);
+        let Some(locked) = self.try_lock() else {
+            return;
+        };
+        self.set_locked(hooks, locked, Some(expiry), now);
         if self.is_asked_again() {
             self.set_for_earliest_at(hooks, now);
         }
-        missed
     }
 
     /// Sets the alarm for the earliest expiry, unless the thread that holds the lock does.
@@ -276,18 +268,16 @@ impl Turns {
         mut locked: Locked<'_>,
         expiry: Option<&ShardTick>,
         now: Moment,
-    ) -> Option<MissedTick> {
+    ) {
         let Some(alarm) = locked.living_alarm() else {
-            self.release(hooks, locked);
-            return None;
+            return self.release(hooks, locked);
         };
         if alarm.needs_task() {
             if let Some(expiry) = expiry {
                 hooks.waits_for_task(expiry);
             }
             drop(locked);
-            hooks.notify_task();
-            return None;
+            return hooks.notify_task();
         }
         // S3.
         let tick = match expiry {
@@ -296,32 +286,19 @@ impl Turns {
         };
         // It may be deferred since it was lowered, and would pull virtual time along.
         if expiry.is_some() && tick >= self.next_check.tick() {
-            self.release(hooks, locked);
-            return None;
+            return self.release(hooks, locked);
         }
         let report = hooks.note_wait(tick, now);
-        let missed = self.set_for(hooks, &mut **alarm, tick);
+        self.next_check.at(tick);
+        let set = alarm.set(tick);
+        if let Err(missed) = set {
+            hooks.note_missed(missed);
+        }
         self.release(hooks, locked);
         hooks.report(report);
-        missed
-    }
-
-    /// Sets the alarm for a tick, or for its next round if that has passed.
-    fn set_for<H: Hooks>(
-        &self,
-        hooks: &H,
-        alarm: &mut dyn Alarm,
-        tick: Tick,
-    ) -> Option<MissedTick> {
-        self.next_check.at(tick);
-        if alarm.set(tick) {
-            return None;
+        if set.is_err() {
+            hooks.notify_task();
         }
-        let missed = alarm.set_next_round(tick);
-        // A thread that has not seen it leaves its timer to that round, a millisecond away at most.
-        hooks.note_missed(missed.up_to);
-        self.next_check.at(missed.comes_at);
-        Some(missed)
     }
 
     /// R: releases the lock outside of a turn, and closes the timer if its runtime has ended.

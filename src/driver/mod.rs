@@ -25,7 +25,7 @@
 //!       Turns::set_earlier         alarm          left to the thread that holds the alarm's lock,
 //!                                                 to a turn, or to the alarm's task
 //!         Driver::note_wait        mod            what is overdue keeps waiting
-//!         Alarm::set               tokio_alarm
+//!         Alarm::set               tokio_alarm    too late for its tick: leaves a turn to a task
 //!
 //! a thread disarms the earliest timer of a shard, on a clock that can be paused
 //!   Shard::notify_driver           shard
@@ -63,7 +63,7 @@
 //!
 //! | tick | for whom | how it differs |
 //! |---|---|---|
-//! | `Shard::next_expiry` | a thread that arms in that shard, and a turn | one shard's; under its lock, nothing there is due before it, except at a missed tick |
+//! | `Shard::next_expiry` | a thread that arms in that shard, and a turn | one shard's; under its lock, nothing there is due before it |
 //! | `Turns::next_check` | a thread that has lowered a next expiry | `FIRST` during a turn, which reads the expiries at its end; `NEVER` while they are read |
 //! | `Stalls::waits_since` | a thread that finds a deadline passed | stays where it is while the driver is late, which shows a stall |
 //! | `Stalls::late_since` | a turn that counts how late its timers are | is not raised by a turn that took until after it |
@@ -86,8 +86,9 @@ use crate::clock::Clock;
 use crate::clock::tick::{Moment, Tick};
 use crate::report::Reporter;
 use crate::runtime::Handle;
+use crate::sync::{Mutex, lock};
 
-use crate::shard::{ExpiryChange, MissedTick, Shard, ShardTick, TurnRequests};
+use crate::shard::{ExpiryChange, Shard, ShardTick, TurnRequests};
 use alarm::{Alarm, Hooks, Place, Turns};
 pub(crate) use end::{Life, Watch, on_a_plain_thread};
 use thread_alarm::ThreadAlarm;
@@ -101,6 +102,8 @@ pub(crate) struct Driver {
     clock: Arc<Clock>,
     /// Notifies the alarm's task, which makes a turn, where there is one.
     alarm_task: Arc<Notify>,
+    /// Where there is no such task, one is spawned here for each turn. `None` after the end.
+    turns_on: Mutex<Option<(Handle, Weak<Driver>)>>,
     /// Wakers for the end, with nothing armed. The driver takes them away when it closes.
     waits: Waits,
     wake_ups: AtomicU64,
@@ -114,6 +117,7 @@ impl Driver {
             shards: OnceLock::new(),
             clock,
             alarm_task: Arc::default(),
+            turns_on: Mutex::new(None),
             waits: Waits::new(),
             wake_ups: AtomicU64::new(0),
             reporter,
@@ -141,6 +145,11 @@ impl Driver {
         let weak = shards.iter().map(Arc::downgrade).collect();
         let _ = self.shards.set(weak);
         self.turns.begin(|| Box::new(make()));
+    }
+
+    /// Turns that are left to a task are made by a new one each.
+    fn spawn_turns_on(self: &Arc<Self>, runtime: &Handle) {
+        *lock(&self.turns_on) = Some((runtime.clone(), Arc::downgrade(self)));
     }
 
     #[inline]
@@ -277,7 +286,15 @@ impl Hooks for Driver {
     }
 
     fn notify_task(&self) {
-        self.alarm_task.notify_one();
+        let Some((runtime, driver)) = lock(&self.turns_on).clone() else {
+            return self.alarm_task.notify_one();
+        };
+        // A runtime that shuts down drops the task at once. Then the alarm fires as it ends.
+        runtime.spawn(async move {
+            if let Some(driver) = driver.upgrade() {
+                driver.handle_task();
+            }
+        });
     }
 
     fn report(&self, stall: Option<Duration>) {
@@ -293,6 +310,9 @@ impl Hooks for Driver {
             self.reporter.wake_all(&mut shard.close());
         }
         self.reporter.wake_all(&mut waits);
+        // It keeps what is left of the runtime.
+        let runtime = lock(&self.turns_on).take();
+        drop(runtime);
     }
 }
 
@@ -304,17 +324,16 @@ impl Drop for Driver {
 }
 
 impl TurnRequests for Driver {
-    fn request_turn(&self, change: ExpiryChange, expiry: &ShardTick) -> Option<MissedTick> {
+    fn request_turn(&self, change: ExpiryChange, expiry: &ShardTick) {
         match change {
             ExpiryChange::Earlier(tick) if !self.turns.next_check().comes_by(tick) => {
-                self.turns.set_earlier(self, expiry)
+                self.turns.set_earlier(self, expiry);
             }
             ExpiryChange::Deferred => {
                 // The task runs before the runtime is idle, and so before its time runs.
                 self.alarm_task.notify_one();
-                None
             }
-            _ => None,
+            _ => {}
         }
     }
 
@@ -333,7 +352,6 @@ mod tests {
     use super::*;
     use crate::clock::tick::TickLength;
     use crate::runtime::{coop, spend_budget};
-    use crate::shard::word::{EXPIRED, MapTag};
     use tokio::time::{Instant, sleep};
 
     const HOUR: Duration = Duration::from_secs(60 * 60);
@@ -360,13 +378,12 @@ mod tests {
     }
 
     impl<F: FnOnce(&mut Option<Moment>) -> bool + Send> Alarm for Calls<F> {
-        fn set(&mut self, _: Tick) -> bool {
+        fn set(&mut self, tick: Tick) -> Result<(), Tick> {
             let first = self.first.take();
-            first.is_none_or(|first| first(&mut self.ended))
-        }
-
-        fn set_next_round(&mut self, _: Tick) -> MissedTick {
-            panic!("only a turn finds it passed");
+            first
+                .is_none_or(|first| first(&mut self.ended))
+                .then_some(())
+                .ok_or(tick)
         }
 
         fn ended(&mut self) -> Option<Moment> {
@@ -399,13 +416,13 @@ mod tests {
         driver.begin_with(&[], || Calls { first, ended });
     }
 
-    fn set_earlier(driver: &Driver, tick: Tick) -> Option<MissedTick> {
-        driver.request_turn(ExpiryChange::Earlier(tick), &ShardTick::new(tick))
+    fn set_earlier(driver: &Driver, tick: Tick) {
+        driver.request_turn(ExpiryChange::Earlier(tick), &ShardTick::new(tick));
     }
 
-    fn set_for_an_hour(driver: &Driver) -> Option<MissedTick> {
+    fn set_for_an_hour(driver: &Driver) {
         let in_an_hour = driver.clock.now().after(HOUR);
-        set_earlier(driver, driver.clock.tick().due(in_an_hour))
+        set_earlier(driver, driver.clock.tick().due(in_an_hour));
     }
 
     /// The alarm may be set under a panic hook, which may arm a timer, or wait for a lock of a
@@ -423,7 +440,7 @@ mod tests {
                         if fires_meanwhile {
                             other.handle_alarm();
                         } else {
-                            assert!(set_earlier(&other, Tick::FIRST).is_none());
+                            set_earlier(&other, Tick::FIRST);
                         }
                     };
                     if is_here {
@@ -466,11 +483,7 @@ mod tests {
     struct OfTask;
 
     impl Alarm for OfTask {
-        fn set(&mut self, _: Tick) -> bool {
-            panic!("only the task may set it");
-        }
-
-        fn set_next_round(&mut self, _: Tick) -> MissedTick {
+        fn set(&mut self, _: Tick) -> Result<(), Tick> {
             panic!("only the task may set it");
         }
 
@@ -546,35 +559,6 @@ mod tests {
         driver.begin_with(&shards, || Calls { first, ended: None });
         driver.handle_alarm();
         assert_eq!(shards[0].counts().pending, 0);
-    }
-
-    /// An alarm that comes too late for each tick, and is due again within that.
-    struct Late;
-
-    impl Alarm for Late {
-        fn set(&mut self, _: Tick) -> bool {
-            false
-        }
-
-        fn set_next_round(&mut self, tick: Tick) -> MissedTick {
-            MissedTick {
-                up_to: tick,
-                comes_at: tick,
-            }
-        }
-    }
-
-    /// The second shard leaves its tick to the round that comes for the first one's.
-    #[test]
-    fn a_deadline_of_a_missed_tick_expires_at_once_in_each_shard() {
-        let driver = driver_of_a_second(None);
-        let shards = [shard(&driver, 0), shard(&driver, 1)];
-        driver.begin_with(&shards, || Late);
-        for shard in &shards {
-            let timeout = Duration::from_millis(500);
-            let word = shard.arm_deadline(Moment::EPOCH, timeout, MapTag::default());
-            assert_eq!(word.outcome(), Poll::Ready(EXPIRED), "{}", shard.index());
-        }
     }
 
     /// No turn comes for a timer that is gone.

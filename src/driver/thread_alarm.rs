@@ -17,7 +17,6 @@ use std::{io, thread};
 use super::Driver;
 use super::alarm::Alarm;
 use crate::clock::tick::Tick;
-use crate::shard::MissedTick;
 
 pub(super) struct ThreadAlarm(Sender<Tick>);
 
@@ -45,17 +44,9 @@ impl ThreadAlarm {
 }
 
 impl Alarm for ThreadAlarm {
-    fn set(&mut self, tick: Tick) -> bool {
+    fn set(&mut self, tick: Tick) -> Result<(), Tick> {
         // The thread never ends.
         let _ = self.0.send(tick);
-        true
-    }
-
-    fn set_next_round(&mut self, tick: Tick) -> MissedTick {
-        self.set(tick);
-        MissedTick {
-            up_to: tick,
-            comes_at: tick,
-        }
+        Ok(())
     }
 }

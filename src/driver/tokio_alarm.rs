@@ -1,62 +1,93 @@
 //! The alarm of a runtime's timer: its driver's tokio timer.
 //!
 //! The alarm is a [`tokio::time::Sleep`] in no task. Its waker makes the turn where tokio's own
-//! timers fire. A thread that arms something earlier resets it.
+//! timers fire. A thread that arms something earlier resets it. There are two such sleeps. Each of
+//! them is in one of three states:
 //!
 //! ```text
-//!   unset: not among tokio's timers --(set)--> set: among them --(its time, or the time driver's end)--> fired
-//!     ^                                          |    ^                                                   |
-//!     +---------------(unset)--------------------+    +-------------------(set)---------------------------+
+//!   idle: not among tokio's timers --(reset)--> set for a tick, or for the end of time
+//!     ^                                          |    ^                     |
+//!     +-----(unset, a reset to the past)---------+    +------(reset)------ elapsed: by its time, or
+//!                                                                          by the time driver's end
 //! ```
 //!
-//! tokio's usual timer wakes the waker within a reset to the past. That would note a request at the
-//! alarm's lock, and the thread that resets would set the alarm once more, for the same past,
-//! without end. So before a reset to the past the alarm registers a waker that does nothing, and
-//! the next poll registers the real one again. A firing in between is lost, and not needed: the
-//! thread that resets the alarm sets it for the earliest expiry. If the instant passes in between,
-//! exactly one request is noted.
+//! Invariant: only a thread that holds the alarm's lock resets and polls them. Whoever resets one
+//! learns whether it is set. If not, its instant has passed for tokio, and `set` says so: a turn
+//! goes on then, and any other thread leaves a turn to a task. Nothing asks where tokio's time
+//! driver stands.
+//!
+//! # The pair
+//!
+//! On a clock that cannot be paused, and on tokio's usual timer, the earlier one of the two is the
+//! alarm. tokio wakes its time driver, by a write to an eventfd, for a timer that is due before all
+//! that its wheel held after it last fired something. A single alarm is not in that wheel when its
+//! waker runs. So each turn would cost a write, and the task that it wakes another one, if that
+//! arms a short sleep. The second sleep stays in the wheel:
+//!
+//! | for a turn at a tick | what `set` does |
+//! |---|---|
+//! | one lies there already | nothing |
+//! | one lies before it | moves that one, the earlier of two: nothing is due there any more |
+//! | one has elapsed | resets that one, and leaves the other for a later turn |
+//! | both lie after it | resets the later one |
+//! | the tick has passed | resets the one that was tried to the end of time |
+//!
+//! So one of the two is set, or has just fired and its waker is about to make a turn. While nothing
+//! is armed, one lies at the end of time. What the other lies at may have been disarmed. Then the
+//! next turn moves it, or it makes one turn for nothing, as a single alarm would.
+//!
+//! # The single alarm
+//!
+//! Virtual time would run to the second sleep, and on tokio's alternative timer each reset makes a
+//! new timer. There the first sleep is the alarm, idle while nothing is armed. The second one is
+//! the *end sleep*, which lies at the end of time, or is idle.
 //!
 //! # The end
 //!
-//! A sleep of a living runtime never elapses before its instant. So if a sleep that lies at the end
-//! of time has elapsed, the time driver has ended. No reading of a clock decides this: clocks step
-//! back, and those of two processors differ. Every thread that finds the alarm behind its lock
-//! looks first. A turn looks as it begins and as it ends.
+//! A sleep of a living runtime never elapses before its instant. So if one that lies at the end of
+//! time has elapsed, the time driver has ended. No reading of a clock decides this: clocks step
+//! back, and those of two processors differ. A time driver that ends fires all its timers, and so
+//! wakes the waker.
 //!
 //! ```text
 //!   alive --(a sleep at the end of time has elapsed, ---> time driver ended --(`end`)--> ended
 //!            or a reset or a poll has panicked)           nothing of tokio's is touched any more
 //! ```
 //!
-//! A second tokio sleep, the *end sleep*, lies at the end of time. A time driver that ends fires
-//! all its timers, and so wakes the waker. It fires them in batches, and so the alarm perhaps
-//! before the end sleep. A reset then elapses at once. So if a reset to an instant ahead elapses at
-//! once, the alarm is reset to the end of time, and shows which it is: an end, or clocks that
-//! differ.
+//! None of a pair may lie at the end of time, and tokio ends its timers in batches, with a waker of
+//! another task maybe slow in between. So where a reset elapses at once, one that is watched for
+//! the end is reset to the end of time. If it elapses again, this is the end. If not, the instant
+//! has passed for tokio, as it has for tokio's own timers, and that sleep stays where it is.
 //!
-//! The end sleep is set from the start. But a clock that can be paused would run to it. There it is
-//! set once the alarm's task was dropped: a runtime that shuts down drops its tasks first, and its
-//! clock no longer runs. Before that the alarm shows nothing, because a thread outside of the
-//! runtime reads another clock. The drop alone does not wake the waits, because other tasks may be
-//! dropped after it.
+//! Every thread that finds the alarm behind its lock looks for the end first. A turn looks as it
+//! begins and as it ends.
+//!
+//! A pair is set from the start, and so is the end sleep of the alternative timer. On a clock that
+//! can be paused the end sleep is set once the alarm's task was dropped: a runtime that shuts down
+//! drops its tasks first, and its clock no longer runs. The drop alone does not wake the waits,
+//! because other tasks may be dropped after it.
 //!
 //! A reset or a poll may panic at the moment at which the time driver ends. Such a panic is caught,
 //! and counts as the end. A panic hook sees it, and `panic = "abort"` leaves nothing to catch:
-//! tokio has no other report of the end. The time driver ends its timers in batches, with a waker
-//! of another task maybe slow in between, and a poll of a timer that is still pending panics
-//! meanwhile. So each poll follows a reset to an instant ahead or to the past, which elapses by
-//! then, and only a pending alarm is polled.
+//! tokio has no other report of the end. A poll of a timer that is still pending panics while the
+//! time driver ends its timers. So each poll follows a reset to an instant ahead or to the past,
+//! which elapses by then, and only a pending sleep is polled.
+//!
+//! tokio's usual timer wakes the waker within a reset to the past. That would note a request at the
+//! alarm's lock, for nothing. So before a reset to the past a sleep registers a waker that does
+//! nothing, and the poll after it registers the real one. If the instant passes in between, one
+//! request is noted.
 //!
 //! Orders that could go wrong, and why they do not:
 //!
-//! - *The time driver ends while a thread resets the alarm.* The reset elapses at once, or panics.
-//!   Or the alarm was set before the end, and fires with it.
-//! - *The alarm's time comes at the moment of the end.* Then it shows nothing. The end sleep does,
-//!   or the next reset, which elapses at once.
-//! - *The clock steps back, or the thread that resets the alarm reads an earlier one than the time
-//!   driver.* A reset may elapse at once though its instant lies ahead. It has passed then, as it
-//!   has for tokio's own timers.
-//! - *The runtime ends, or has ended, before the timer is built.* The end sleep elapses in its
+//! - *The time driver ends while a thread resets a sleep.* The reset elapses at once, or panics. Or
+//!   the sleep was set before the end, and fires with it.
+//! - *The times of both have come as the time driver ends.* Then neither shows anything. But each
+//!   has fired, so a thread resets one of them, for a turn or for a request that is noted. That
+//!   elapses at once, and again at the end of time.
+//! - *An instant passes between two resets*, because the thread is preempted. The second one says
+//!   so, and a turn follows.
+//! - *The runtime ends, or has ended, before the timer is built.* The second sleep elapses in its
 //!   first reset, or is woken. On a clock that can be paused the refused task counts as dropped, so
 //!   the first look sets the end sleep. For tokio's alternative timer see `end`.
 //! - *tokio's alternative timer* ends with each worker. It fires that worker's timers before tasks
@@ -65,8 +96,9 @@
 //!
 //! # The alarm's task
 //!
-//! Threads that cannot set the alarm notify a task of the runtime. It makes a turn, which fires
-//! what is due by its clock, reads the expiries and sets the alarm.
+//! Threads that cannot set the alarm leave a turn to a task of the runtime. It fires what is due by
+//! its clock, reads the expiries and sets the alarm. A pair has no task: one is spawned for each
+//! such turn, after a tick has passed. A single alarm has a task of its own:
 //!
 //! - *On a clock that can be paused* virtual time must not run to a disarmed timer. It runs only
 //!   while no task is ready. So a disarm that defers an expiry notifies the task, which sets the
@@ -79,8 +111,6 @@
 //!   worker that has just learnt of the end may still run the task. Its reset then panics, as a
 //!   task's own tokio sleep does at that moment. So does a reset on a thread outside, from
 //!   `shutdown_background` until the last worker has come round.
-//!
-//! Invariant: only a thread that holds the alarm's lock sets, unsets and polls it.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -100,16 +130,17 @@ use crate::clock::tick::{Moment, Tick};
 use crate::clock::{Clock, FAR};
 use crate::runtime::coop::unconstrained;
 use crate::runtime::{Handle, Id};
-use crate::shard::MissedTick;
 
 pub(super) struct TokioAlarm {
-    sleep: Pin<Box<Sleep>>,
-    instant: Instant,
-    end_sleep: Pin<Box<Sleep>>,
-    /// Whether the end sleep is among tokio's timers.
+    /// A pair, or the alarm and the end sleep.
+    sleeps: [TickSleep; 2],
+    /// Whether either sleep may be the alarm.
+    is_pair: bool,
+    /// Whether the second sleep was set at the end of time, once.
     is_end_watched: bool,
     clock: Arc<Clock>,
     alarm_waker: Arc<AlarmWaker>,
+    /// Of `alarm_waker`.
     waker: Waker,
     time_driver_ended: Option<Moment>,
     /// How much longer than the time driver the timer lives.
@@ -128,11 +159,9 @@ impl TokioAlarm {
         });
         let now = Instant::now();
         let mut alarm = TokioAlarm {
-            // Neither is among tokio's timers before it is set.
-            sleep: Box::pin(sleep_until(now)),
-            end_sleep: Box::pin(sleep_until(now)),
+            sleeps: [TickSleep::new(now), TickSleep::new(now)],
+            is_pair: false,
             is_end_watched: false,
-            instant: now,
             waker: Waker::from(alarm_waker.clone()),
             alarm_waker,
             time_driver_ended: None,
@@ -141,23 +170,7 @@ impl TokioAlarm {
             clock: driver.clock.clone(),
         };
         match life {
-            Life::Alive => {
-                // Both elapse, because a poll of a sleep that was never reset sets it.
-                let past = alarm.clock.long_ago();
-                for sleep in [&mut alarm.sleep, &mut alarm.end_sleep] {
-                    catch(|| sleep.as_mut().reset(past));
-                }
-                if may_be_alternative(runtime) && !alarm.fires_within_reset() {
-                    alarm.linger = A_WHILE;
-                    alarm.alternative = Some(runtime.id());
-                }
-                if alarm.clock.is_pausable() || alarm.alternative.is_some() {
-                    alarm.spawn_task(driver, runtime);
-                }
-                if !alarm.clock.is_pausable() {
-                    alarm.watch_end();
-                }
-            }
+            Life::Alive => alarm.begin(driver, runtime),
             Life::Ends => {
                 alarm.linger = A_WHILE;
                 alarm.note_end();
@@ -165,6 +178,27 @@ impl TokioAlarm {
             Life::Ended => alarm.note_end(),
         }
         alarm
+    }
+
+    fn begin(&mut self, driver: &Arc<Driver>, runtime: &Handle) {
+        // Both elapse, because a poll of a sleep that was never reset sets it.
+        let past = self.clock.long_ago();
+        for sleep in &mut self.sleeps {
+            catch(|| sleep.sleep.as_mut().reset(past));
+        }
+        if may_be_alternative(runtime) && !self.fires_within_reset() {
+            self.linger = A_WHILE;
+            self.alternative = Some(runtime.id());
+        }
+        self.is_pair = !self.clock.is_pausable() && self.alternative.is_none();
+        if self.is_pair {
+            driver.spawn_turns_on(runtime);
+        } else {
+            self.spawn_task(driver, runtime);
+        }
+        if !self.clock.is_pausable() {
+            self.set_for_end(1);
+        }
     }
 }
 
@@ -185,57 +219,95 @@ impl Alarm for TokioAlarm {
             || self.time_driver_ended.is_none() && self.alternative.is_some_and(is_entered)
     }
 
-    fn set(&mut self, tick: Tick) -> bool {
-        if tick == Tick::NEVER {
-            self.unset();
-            return true;
-        }
+    fn set(&mut self, tick: Tick) -> Result<(), Tick> {
         // Nothing comes after the end of time.
-        self.arm_at(self.clock.start_of(tick)) || tick >= self.clock.last_tick()
-    }
-
-    fn set_next_round(&mut self, tick: Tick) -> MissedTick {
-        let now = self.clock.now();
-        let present = self.clock.tick().current(now);
-        let (line, start) = (self.clock.line_until(now), self.clock.start_of(present));
-        let is_missed = !self.arm_at(start);
-        // The present tick may begin after the present line of the grid. What else is due is due at
-        // that line, and no time need pass until the time driver comes to it.
-        let comes_at = if !is_missed && start <= line || self.arm_at(line) {
-            present
-        } else if is_missed {
-            self.set_next_line()
-        } else {
-            #[cfg(test)]
-            tests::between_resets();
-            // The time driver may have come to that line since the first reset.
-            if self.arm_at(start) {
-                present
-            } else {
-                self.set_next_line()
-            }
-        };
-        MissedTick {
-            up_to: if is_missed { present } else { tick },
-            comes_at,
+        if self.set_sleep(tick) || tick >= self.clock.last_tick() {
+            return Ok(());
         }
+        // What is due in the present tick may be due by now, too.
+        let present = self.clock.current_tick();
+        let is_present_missed = present > tick && !self.set_sleep(present);
+        Err(if is_present_missed { present } else { tick })
     }
 }
 
 impl TokioAlarm {
-    /// Notes the end of the time driver, if the sleeps show it now.
-    fn look_for_end(&mut self) {
-        if !self.is_end_watched {
-            // Acquire: pairs with the Release in the drop of `ShutdownSentinel`.
-            if !self.alarm_waker.is_shutting_down.load(Ordering::Acquire) {
-                // The runtime's clock may be ahead of the calling thread's.
-                return;
-            }
-            self.watch_end();
+    /// Sets one of the sleeps for a tick. `false` if that has passed. If the time driver has ended,
+    /// there is nothing to set.
+    fn set_sleep(&mut self, tick: Tick) -> bool {
+        if self.time_driver_ended.is_some() {
+            return true;
         }
-        if self.end_sleep.is_elapsed() {
+        if !self.is_pair {
+            if tick == Tick::NEVER {
+                self.unset();
+                return true;
+            }
+            return self.reset(0, tick);
+        }
+        let mut sleeps = self.sleeps.iter();
+        sleeps.any(|sleep| sleep.is_set_for(tick)) || self.reset(self.spare_for(tick), tick)
+    }
+
+    /// The one of the pair that is reset for a tick at which none lies: see the table at the head.
+    fn spare_for(&self, tick: Tick) -> usize {
+        let rank = |sleep: &TickSleep| match sleep.is_elapsed() {
+            false if sleep.tick < tick => 2,
+            true => 1,
+            false => 0,
+        };
+        let [first, second] = &self.sleeps;
+        let (of_first, of_second) = (rank(first), rank(second));
+        let is_second = if of_first == of_second {
+            // Of two that lie after it the later one, of two that lie before it the earlier one.
+            (first.tick < second.tick) == (of_first == 0)
+        } else {
+            of_first < of_second
+        };
+        usize::from(is_second)
+    }
+
+    /// Resets a sleep to the start of a tick. `false` if that has passed.
+    fn reset(&mut self, index: usize, tick: Tick) -> bool {
+        let instant = self.clock.start_of(tick);
+        match self.sleeps[index].reset(tick, instant, &self.waker) {
+            Some(true) => return true,
+            // That has passed, or the time driver has ended.
+            Some(false) if self.is_pair => self.set_for_end(index),
+            Some(false) if self.is_end_watched() => self.set_for_end(1),
+            Some(false) => {}
+            None => self.note_end(),
+        }
+        self.time_driver_ended.is_some()
+    }
+
+    /// Makes the first sleep idle.
+    fn unset(&mut self) {
+        let sleep = &mut self.sleeps[0];
+        if !sleep.is_elapsed() {
+            // An instant in the past elapses at once, on the alternative timer a little later.
+            let past = self.clock.long_ago();
+            if sleep.reset(Tick::FIRST, past, Waker::noop()).is_none() {
+                self.note_end();
+            }
+        }
+    }
+
+    /// Notes the end of the time driver, if a sleep shows it now.
+    fn look_for_end(&mut self) {
+        if self.is_end_watched() && self.sleeps.iter().any(TickSleep::has_ended) {
             self.note_end();
         }
+    }
+
+    /// Whether the second sleep was set at the end of time. It is from now on, once the alarm's
+    /// task was dropped.
+    fn is_end_watched(&mut self) -> bool {
+        // Acquire: pairs with the Release in the drop of `ShutdownSentinel`.
+        if !self.is_end_watched && self.alarm_waker.is_shutting_down.load(Ordering::Acquire) {
+            self.set_for_end(1);
+        }
+        self.is_end_watched
     }
 
     fn note_end(&mut self) {
@@ -247,11 +319,11 @@ impl TokioAlarm {
         }
     }
 
-    /// Sets the end sleep.
-    fn watch_end(&mut self) {
+    /// Sets a sleep at the end of time. If it elapses at once, that is the end.
+    fn set_for_end(&mut self, index: usize) {
         self.is_end_watched = true;
         let end_of_time = self.clock.start_of(Tick::NEVER);
-        if reset(self.end_sleep.as_mut(), end_of_time, &self.waker) != Some(true) {
+        if self.sleeps[index].reset(Tick::NEVER, end_of_time, &self.waker) != Some(true) {
             self.note_end();
         }
     }
@@ -260,22 +332,13 @@ impl TokioAlarm {
     /// at once, but on the worker's thread.
     fn fires_within_reset(&mut self) -> bool {
         let firing = Arc::new(FiringThread::default());
-        let ahead = self.clock.start_of(self.clock.last_tick());
-        reset(self.sleep.as_mut(), ahead, &Waker::from(firing.clone()));
+        let ahead = self.clock.last_tick();
+        let (instant, waker) = (self.clock.start_of(ahead), Waker::from(firing.clone()));
+        let sleep = &mut self.sleeps[0];
+        sleep.reset(ahead, instant, &waker);
         let past = self.clock.long_ago();
-        catch(|| self.sleep.as_mut().reset(past));
+        catch(|| sleep.sleep.as_mut().reset(past));
         firing.0.get() == Some(&thread::current().id())
-    }
-
-    fn unset(&mut self) {
-        // An elapsed sleep is not among tokio's timers.
-        if self.time_driver_ended.is_none() && !self.sleep.is_elapsed() {
-            // An instant in the past elapses at once, on the alternative timer a little later.
-            self.instant = self.clock.long_ago();
-            if reset(self.sleep.as_mut(), self.instant, Waker::noop()).is_none() {
-                self.note_end();
-            }
-        }
     }
 
     /// Starts a task that makes a turn whenever it is notified, in the runtime and by its clock. It
@@ -293,62 +356,56 @@ impl TokioAlarm {
             }
         });
     }
+}
 
-    /// Returns the tick that is current then. With a tick of a millisecond that is the next tick.
-    fn set_next_line(&mut self) -> Tick {
-        // The time driver may run in the meantime, or end. An instant further ahead tells which.
-        let mut ahead = Duration::from_nanos(1);
-        loop {
-            let instant = self.clock.now_instant() + ahead;
-            if self.arm_at(instant) {
-                return self.clock.tick_at_line_from(instant);
-            }
-            ahead = Duration::from_millis(1);
+/// A tokio sleep, and the tick that it was last reset to.
+struct TickSleep {
+    sleep: Pin<Box<Sleep>>,
+    tick: Tick,
+}
+
+impl TickSleep {
+    /// Not among tokio's timers before it is reset.
+    fn new(now: Instant) -> TickSleep {
+        TickSleep {
+            sleep: Box::pin(sleep_until(now)),
+            tick: Tick::FIRST,
         }
     }
 
-    /// Resets tokio's sleep to an instant. `false` if the instant has passed.
-    fn arm_at(&mut self, instant: Instant) -> bool {
-        if self.time_driver_ended.is_none() {
-            self.instant = instant;
-            match reset(self.sleep.as_mut(), instant, &self.waker) {
-                Some(true) => return true,
-                Some(false) if self.clock.now_instant() < instant => {
-                    // An end, or clocks that differ.
-                    let end_of_time = self.clock.start_of(Tick::NEVER);
-                    if reset(self.sleep.as_mut(), end_of_time, &self.waker) != Some(true) {
-                        self.note_end();
-                    }
+    fn is_elapsed(&self) -> bool {
+        self.sleep.is_elapsed()
+    }
+
+    fn is_set_for(&self, tick: Tick) -> bool {
+        self.tick == tick && !self.is_elapsed()
+    }
+
+    /// Whether it lies at the end of time, and has elapsed.
+    fn has_ended(&self) -> bool {
+        self.tick == Tick::NEVER && self.is_elapsed()
+    }
+
+    /// Resets it to the instant at which `tick` starts, and registers `waker`. Returns whether it
+    /// is set; `None` as in `catch`.
+    fn reset(&mut self, tick: Tick, instant: Instant, waker: &Waker) -> Option<bool> {
+        self.tick = tick;
+        let mut sleep = self.sleep.as_mut();
+        catch(|| {
+            // After the alarm has fired, the clock need not be read.
+            if !sleep.is_elapsed() {
+                let now = Instant::now();
+                if instant <= now {
+                    // A poll may panic while the time driver ends. A reset to an instant ahead
+                    // elapses.
+                    sleep.as_mut().reset(now + FAR);
+                    is_pending(sleep.as_mut(), Waker::noop());
                 }
-                Some(false) => {}
-                None => self.note_end(),
             }
-        }
-        self.time_driver_ended.is_some()
+            sleep.as_mut().reset(instant);
+            is_pending(sleep, waker)
+        })
     }
-}
-
-/// `None` if it panics, because the time driver ends at this moment.
-fn catch<R>(touch: impl FnOnce() -> R) -> Option<R> {
-    catch_unwind(AssertUnwindSafe(touch)).ok()
-}
-
-/// Resets a sleep to `instant`, and registers `waker`. Returns whether it is pending; `None` as in
-/// `catch`.
-fn reset(mut sleep: Pin<&mut Sleep>, instant: Instant, waker: &Waker) -> Option<bool> {
-    catch(|| {
-        // After the alarm has fired, the clock need not be read.
-        if !sleep.is_elapsed() {
-            let now = Instant::now();
-            if instant <= now {
-                // A poll may panic while the time driver ends. A reset to an instant ahead elapses.
-                sleep.as_mut().reset(now + FAR);
-                is_pending(sleep.as_mut(), Waker::noop());
-            }
-        }
-        sleep.as_mut().reset(instant);
-        is_pending(sleep, waker)
-    })
 }
 
 /// Whether a sleep is pending, with `waker` registered.
@@ -359,6 +416,11 @@ fn is_pending(sleep: Pin<&mut Sleep>, waker: &Waker) -> bool {
         && pin!(unconstrained(sleep))
             .poll(&mut Context::from_waker(waker))
             .is_pending()
+}
+
+/// `None` if it panics, because the time driver ends at this moment.
+fn catch<R>(touch: impl FnOnce() -> R) -> Option<R> {
+    catch_unwind(AssertUnwindSafe(touch)).ok()
 }
 
 /// Held by the alarm's task. A runtime that shuts down drops its tasks first, and this with them.
@@ -399,134 +461,135 @@ impl Wake for FiringThread {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
-
     use tokio::runtime::{Builder, Runtime};
 
     use super::*;
     use crate::clock::tick::TickLength;
     use crate::report::Reporter;
+    use crate::runtime::workers;
 
-    thread_local! {
-        static BETWEEN_RESETS: Cell<Option<fn()>> = const { Cell::new(None) };
+    fn current_thread(is_paused: bool) -> Runtime {
+        let mut builder = Builder::new_current_thread();
+        builder
+            .enable_all()
+            .start_paused(is_paused)
+            .build()
+            .unwrap()
     }
 
-    /// Runs what a test wants to happen there.
-    pub(super) fn between_resets() {
-        if let Some(meanwhile) = BETWEEN_RESETS.get() {
-            meanwhile();
-        }
-    }
-
-    fn runtime() -> Runtime {
-        Builder::new_current_thread().enable_all().build().unwrap()
-    }
-
-    fn alarm(runtime: &Runtime, tick: Duration) -> TokioAlarm {
+    fn alarm(runtime: &Runtime) -> TokioAlarm {
         let _context = runtime.enter();
-        let tick = TickLength::new(tick).unwrap();
+        let tick = TickLength::new(TickLength::MIN).unwrap();
         let clock = Arc::new(Clock::of_system(tick, true));
         let driver = Arc::new(Driver::new(clock, Reporter::default()));
         TokioAlarm::new(&driver, runtime.handle(), Life::Alive)
     }
 
+    fn ahead(alarm: &TokioAlarm, ticks: u64) -> Tick {
+        Tick::new(alarm.clock.current_tick().get() + ticks)
+    }
+
+    /// Where the sleeps of a pair lie, the earlier one first. `None` for one that has elapsed.
+    fn ticks(alarm: &TokioAlarm) -> [Option<Tick>; 2] {
+        let tick = |sleep: &TickSleep| (!sleep.is_elapsed()).then_some(sleep.tick);
+        let mut ticks = alarm.sleeps.each_ref().map(tick);
+        ticks.sort();
+        ticks
+    }
+
+    #[test]
+    fn of_a_pair_one_is_the_alarm_and_the_other_stays() {
+        let runtime = current_thread(false);
+        let mut alarm = alarm(&runtime);
+        let [sooner, soon, later] = [400_000, 500_000, 600_000].map(|n| ahead(&alarm, n));
+        let sets = [
+            (
+                later,
+                [Some(later), Some(Tick::NEVER)],
+                "an elapsed one is set",
+            ),
+            (soon, [Some(soon), Some(later)], "both lay after it"),
+            (soon, [Some(soon), Some(later)], "one lies there"),
+            (later, [Some(soon), Some(later)], "one lies there"),
+            (sooner, [Some(sooner), Some(soon)], "the later one is moved"),
+            (later, [Some(soon), Some(later)], "one lay before it"),
+            (
+                Tick::NEVER,
+                [Some(later), Some(Tick::NEVER)],
+                "one lay before it",
+            ),
+        ];
+        assert_eq!(ticks(&alarm), [None, Some(Tick::NEVER)]);
+        for (number, (tick, expected, why)) in sets.into_iter().enumerate() {
+            assert_eq!(alarm.set(tick), Ok(()));
+            assert_eq!(ticks(&alarm), expected, "{number}: {why}");
+        }
+    }
+
+    /// It is the answer, and not the last tick that was asked for, that the caller goes on with.
+    #[test]
+    fn a_tick_that_has_passed_moves_no_alarm_before_the_later_one() {
+        let runtime = workers(1);
+        let mut alarm = alarm(&runtime);
+        let [soon, later] = [400_000, 500_000].map(|n| ahead(&alarm, n));
+        assert_eq!(alarm.set(later), Ok(()));
+        assert_eq!(alarm.set(soon), Ok(()));
+        let past = Tick::FIRST;
+        // The time driver works up to the present tick, and so past the first one.
+        loop {
+            if let Err(missed) = alarm.set(past) {
+                assert!(past <= missed && missed <= ahead(&alarm, 0));
+                break;
+            }
+        }
+        assert!(ticks(&alarm).contains(&Some(soon)), "it is still set");
+    }
+
     /// The time driver has come further than the clock of the thread that sets the alarm.
     #[test]
     fn a_clock_that_has_stepped_back_shows_no_end() {
-        let runtime = Builder::new_current_thread()
-            .enable_all()
-            .start_paused(true)
-            .build();
-        let runtime = runtime.unwrap();
-        let mut alarm = alarm(&runtime, TickLength::MIN);
-        let step = 20 * TickLength::MIN;
-        runtime.block_on(tokio::time::advance(step));
+        let runtime = current_thread(true);
+        let mut alarm = alarm(&runtime);
+        runtime.block_on(tokio::time::advance(20 * TickLength::MIN));
         // Ahead by this clock, passed for the time driver.
-        let ahead = Tick::new(alarm.clock.current_tick().get() + 5);
-        assert!(!alarm.set(ahead));
+        let tick = ahead(&alarm, 5);
+        assert_eq!(alarm.set(tick), Err(tick));
         assert_eq!(alarm.ended(), None);
         drop(runtime);
-        assert!(alarm.set(ahead));
+        assert_eq!(alarm.set(tick), Ok(()));
         assert!(alarm.ended().is_some());
     }
 
-    /// Whatever it was last set for. An instant that the clock has reached shows nothing.
+    /// Whatever it was last set for. Where none lies at the end of time the next reset shows it,
+    /// also one to the past.
     #[test]
-    fn an_alarm_learns_of_its_runtimes_end_without_a_reset() {
-        let sets: [fn(&mut TokioAlarm); 4] = [
-            |_| {},
-            |alarm| {
-                alarm.set(Tick::new(1_000_000));
-            },
-            |alarm| {
-                alarm.set_next_round(Tick::FIRST);
-            },
-            |alarm| {
-                alarm.set(Tick::new(1_000_000));
-                alarm.set(Tick::NEVER);
-            },
+    fn an_alarm_learns_of_its_runtimes_end() {
+        let sets: [(&[u64], bool); 5] = [
+            (&[], true),
+            (&[0], true),
+            (&[1_000_000], true),
+            (&[2_000_000, 1_000_000], false),
+            (&[1, 0], false),
         ];
-        for (number, set) in sets.iter().enumerate() {
-            let runtime = runtime();
-            let mut alarm = alarm(&runtime, TickLength::MIN);
-            set(&mut alarm);
-            assert_eq!(alarm.ended(), None, "{number}");
-            drop(runtime);
-            assert!(alarm.ended().is_some(), "{number}");
-        }
-    }
-
-    #[test]
-    fn the_next_round_does_not_wait_for_what_the_alarm_was_set_for() {
-        let runtime = runtime();
-        let mut alarm = alarm(&runtime, TickLength::MIN);
-        let later = Tick::new(alarm.clock.current_tick().get() + 1_000);
-        assert!(alarm.set(later));
-        assert!(alarm.set_next_round(Tick::FIRST).comes_at < later);
-        assert!(alarm.instant < alarm.clock.start_of(later));
-    }
-
-    /// Otherwise the turn would pass by a shard that has something due in that tick.
-    #[test]
-    fn the_next_round_comes_in_the_tick_that_it_names() {
-        for tick in [1, 2, 50, 200] {
-            let runtime = runtime();
-            let tick = tick * TickLength::MIN;
-            let mut alarm = alarm(&runtime, tick);
-            for _ in 0..20 {
-                let now = alarm.clock.current_tick();
-                let named = alarm.set_next_round(now).comes_at;
-                // tokio rounds the instant up to a line of its grid.
-                let fires_by = alarm.clock.moment(alarm.instant + TickLength::MIN);
-                assert!(named <= alarm.clock.tick().current(fires_by), "{tick:?}");
-                assert!(named >= now, "{tick:?}");
+        for (set, lies_at_the_end_of_time) in sets {
+            for is_past in [false, true] {
+                let runtime = current_thread(false);
+                let mut alarm = alarm(&runtime);
+                for &ticks in set {
+                    assert_eq!(alarm.set(ahead(&alarm, ticks)), Ok(()));
+                }
+                assert_eq!(alarm.ended(), None, "{set:?}");
+                thread::sleep(2 * TickLength::MIN);
+                drop(runtime);
+                assert_eq!(alarm.ended().is_some(), lies_at_the_end_of_time, "{set:?}");
+                let tick = if is_past {
+                    Tick::FIRST
+                } else {
+                    ahead(&alarm, 1_000)
+                };
+                assert_eq!(alarm.set(tick), Ok(()), "{set:?}");
+                assert!(alarm.ended().is_some(), "{set:?}");
             }
         }
-    }
-
-    /// The thread may be preempted at any place.
-    #[test]
-    fn a_time_driver_that_passes_a_line_between_two_resets_loses_no_alarm() {
-        let runtime = crate::runtime::workers(1);
-        runtime.spawn(async {
-            loop {
-                tokio::task::yield_now().await;
-            }
-        });
-        let mut alarm = alarm(&runtime, TickLength::MIN * 3 / 2);
-        BETWEEN_RESETS.set(Some(|| {
-            BETWEEN_RESETS.set(None);
-            thread::sleep(5 * TickLength::MIN);
-        }));
-        // Most rounds do not come to that place.
-        while BETWEEN_RESETS.get().is_some() {
-            let now = alarm.clock.current_tick();
-            alarm.set_next_round(now);
-        }
-        // It is set, or has fired since.
-        let set_for = alarm.clock.moment(alarm.instant);
-        let lag = alarm.clock.now().since(set_for);
-        assert!(!alarm.sleep.is_elapsed() || lag < 4 * TickLength::MIN);
-        runtime.shutdown_background();
     }
 }

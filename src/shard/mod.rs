@@ -50,7 +50,7 @@ pub(crate) use deadlines::{Change, DeadlineRef};
 use lateness::FiredCounts;
 use lock::LockHeld;
 use locked::{Entry, Locked, ShardState};
-pub(crate) use shard_tick::{ExpiryChange, MissedTick, ShardTick};
+pub(crate) use shard_tick::{ExpiryChange, ShardTick};
 use turned_to::WakerId;
 use word::{Expiry, MapTag, Word};
 
@@ -69,7 +69,7 @@ pub(crate) struct Shard {
 pub(crate) trait TurnRequests: Send + Sync + RefUnwindSafe {
     /// Requests a turn for a lowered expiry, or a new alarm for a deferred one, after the change.
     /// `expiry` is the shard's, and may have changed once more.
-    fn request_turn(&self, change: ExpiryChange, expiry: &ShardTick) -> Option<MissedTick>;
+    fn request_turn(&self, change: ExpiryChange, expiry: &ShardTick);
 
     fn wake(&self, waker: Waker);
 }
@@ -108,8 +108,8 @@ impl Shard {
         self.index
     }
 
-    /// Moves an armed timer, and keeps its waker. `false` if it has fired. If the wheel or tokio's
-    /// time driver is past the new tick, it fires at once, where a timer of tokio's does.
+    /// Moves an armed timer, and keeps its waker. `false` if it has fired. If the wheel is
+    /// past the new tick, it fires at once, where a timer of tokio's does.
     pub(crate) fn move_to(&self, key: Key, tick: Tick) -> bool {
         let mut locked = self.lock();
         if tick.get() > locked.state.wheel.now() {
@@ -217,25 +217,10 @@ impl Shard {
     /// time driver has already worked up to the tick of a timer that was linked.
     #[inline(always)] // Most often nothing has changed.
     fn notify_driver(&self, change: ExpiryChange, linked: Tick) -> bool {
-        change != ExpiryChange::None && self.notify_driver_of(change, linked)
-    }
-
-    fn notify_driver_of(&self, change: ExpiryChange, linked: Tick) -> bool {
-        let Some(missed) = self.driver.request_turn(change, &self.next_expiry) else {
-            return false;
-        };
-        // The turn comes later, and the next expiry has to show this. Otherwise a thread that arms
-        // a timer for such a tick would expect a turn then, and a wheel with a cascade to do in the
-        // past keeps naming one. If another thread has changed the expiry since, it has requested a
-        // turn for that, and this thread's view of the alarm is out of date.
-        let state = lock(&self.state);
-        let expiry = self.next_expiry.get();
-        if change == ExpiryChange::Earlier(expiry) && expiry <= missed.up_to {
-            let held = LockHeld::by(&state);
-            let _ = self.next_expiry.defer_to(missed.comes_at, held);
+        change != ExpiryChange::None && {
+            self.driver.request_turn(change, &self.next_expiry);
+            self.clock.has_missed(linked)
         }
-        drop(state);
-        linked <= missed.up_to
     }
 }
 

@@ -2,7 +2,7 @@
 //! far the shard was turned (see `turned_to`), and its next expiry.
 //!
 //! The next expiry is when the driver comes next. Invariant: no timer of the wheel is due before
-//! it, except at a tick that the alarm has missed.
+//! it.
 //!
 //! A thread that changes the next expiry notifies the driver after the lock; `clock::next_check`
 //! argues why no change is lost. The next expiry is too early once the timer that it was set for is
@@ -24,15 +24,6 @@ pub(crate) enum ExpiryChange {
     Earlier(Tick),
     /// It was deferred, so the expiries are to be read again. Only on a clock that can be paused.
     Deferred,
-}
-
-/// The tick of a turn that was requested for a lowered expiry had passed already.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct MissedTick {
-    /// The tick up to which tokio's time driver has worked.
-    pub(crate) up_to: Tick,
-    /// A tick that has begun by the time the turn comes.
-    pub(crate) comes_at: Tick,
 }
 
 impl ShardTick {

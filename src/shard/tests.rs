@@ -1,6 +1,6 @@
 //! The promises of a shard beside others, at moments that a whole timer seldom meets.
 
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::Arc;
 use std::task::{Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
@@ -23,9 +23,7 @@ fn wakers_of_the_same_data_are_told_apart() {
 struct NoDriver;
 
 impl TurnRequests for NoDriver {
-    fn request_turn(&self, _: ExpiryChange, _: &ShardTick) -> Option<MissedTick> {
-        None
-    }
+    fn request_turn(&self, _: ExpiryChange, _: &ShardTick) {}
 
     fn wake(&self, waker: Waker) {
         waker.wake();
@@ -129,41 +127,6 @@ fn a_slot_that_becomes_crowded_brings_the_driver_early() {
     }
 }
 
-/// Another thread arms between the request for a turn whose tick had passed and the lock after it.
-#[test]
-fn a_missed_turn_defers_no_expiry_that_was_lowered_since() {
-    struct Late(OnceLock<Weak<Shard>>, Tick);
-    impl TurnRequests for Late {
-        fn request_turn(&self, change: ExpiryChange, _: &ShardTick) -> Option<MissedTick> {
-            if change != ExpiryChange::Earlier(Tick::new(5)) {
-                return None;
-            }
-            // The turn was served meanwhile, nothing was armed then, and another thread arms.
-            let shard = self.0.get().unwrap().upgrade().unwrap();
-            let guard = lock(&shard.state);
-            shard.next_expiry.set(Tick::NEVER, LockHeld::by(&guard));
-            drop(guard);
-            shard.arm(self.1, Waker::noop().clone()).unwrap();
-            Some(MissedTick {
-                up_to: Tick::new(5),
-                comes_at: Tick::new(1 << 42),
-            })
-        }
-
-        fn wake(&self, waker: Waker) {
-            waker.wake();
-        }
-    }
-    for lowered_to in [Tick::new(3), Tick::new(121)] {
-        let driver = Arc::new(Late(OnceLock::new(), lowered_to));
-        let shard = Arc::new(shard_of(driver.clone()));
-        driver.0.set(Arc::downgrade(&shard)).unwrap();
-        assert_eq!(shard.arm(Tick::new(5), Waker::noop().clone()), None);
-        let expiry = shard.next_expiry();
-        assert!(expiry <= lowered_to, "{expiry:?}, not {lowered_to:?}");
-    }
-}
-
 /// The drop of a task's last waker drops its timers, which takes the lock.
 #[test]
 fn a_waker_that_is_replaced_is_dropped_under_no_lock() {
@@ -181,26 +144,6 @@ fn a_waker_that_is_replaced_is_dropped_under_no_lock() {
     let key = shard.arm(Tick::new(1 << 40), waker).unwrap();
     assert!(shard.register_waker(key, Waker::noop()).is_some());
     assert_eq!(Arc::strong_count(&shard), 1, "it was dropped");
-}
-
-struct LateDriver;
-
-impl TurnRequests for LateDriver {
-    fn request_turn(&self, _: ExpiryChange, _: &ShardTick) -> Option<MissedTick> {
-        Some(MissedTick {
-            up_to: Tick::new(5),
-            comes_at: Tick::new(6),
-        })
-    }
-
-    fn wake(&self, _: Waker) {}
-}
-
-#[test]
-fn after_a_missed_tick_the_next_expiry_is_the_next_turn() {
-    let shard = shard_of(Arc::new(LateDriver));
-    assert_eq!(shard.arm(Tick::new(5), Waker::noop().clone()), None);
-    assert_eq!(shard.next_expiry(), Tick::new(6));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use super::with_few_preemptions;
 use crate::clock::tick::{Moment, Tick};
 use crate::driver::alarm::{Alarm, Hooks, Place, Turns};
 use crate::shard::lock::LockHeld;
-use crate::shard::shard_tick::{ExpiryChange, MissedTick, ShardTick};
+use crate::shard::shard_tick::{ExpiryChange, ShardTick};
 use crate::sync::{self, AtomicBool, AtomicU64, Mutex, Ordering};
 
 struct Driven {
@@ -23,6 +23,7 @@ struct Driven {
     is_turning: AtomicU64,
     number: Number,
     closed: AtomicU64,
+    notified: AtomicU64,
 }
 
 /// An alarm that is only a number.
@@ -36,21 +37,11 @@ struct Number {
 }
 
 impl Alarm for Number {
-    fn set(&mut self, tick: Tick) -> bool {
+    fn set(&mut self, tick: Tick) -> Result<(), Tick> {
         // A timer of tokio's that has elapsed fires no more.
         let is_ahead = tick.get() > self.passed.load(Ordering::Acquire);
         *self.at.lock().unwrap() = if is_ahead { tick } else { Tick::NEVER };
-        is_ahead
-    }
-
-    /// A coarse tick is still current in the next round.
-    fn set_next_round(&mut self, tick: Tick) -> MissedTick {
-        let comes_at = Tick::new(self.passed.load(Ordering::Acquire));
-        *self.at.lock().unwrap() = comes_at;
-        MissedTick {
-            up_to: tick,
-            comes_at,
-        }
+        is_ahead.then_some(()).ok_or(tick)
     }
 
     fn ended(&mut self) -> Option<Moment> {
@@ -74,30 +65,23 @@ impl Driven {
                 has_ended: Arc::new(AtomicBool::new(false)),
             },
             closed: AtomicU64::new(0),
+            notified: AtomicU64::new(0),
         };
         driven.turns.begin(|| Box::new(driven.number.clone()));
         driven.turns.next_check().at(Tick::new(1));
         Arc::new(driven)
     }
 
-    /// As `Shard::notify_driver` and `Driver::request_turn`. Whether the tick was missed.
-    fn arm(&self, shard: usize, tick: u64) -> bool {
+    /// As `Shard::notify_driver` and `Driver::request_turn`.
+    fn arm(&self, shard: usize, tick: u64) {
         let tick = Tick::new(tick);
         let (expiry, lock) = &self.expiries[shard];
         let locked = sync::lock(lock);
         let change = expiry.lower_to(tick, LockHeld::by(&locked));
         drop(locked);
-        if change == ExpiryChange::None || self.turns.next_check().comes_by(tick) {
-            return false;
+        if change != ExpiryChange::None && !self.turns.next_check().comes_by(tick) {
+            self.turns.set_earlier(self, expiry);
         }
-        let Some(missed) = self.turns.set_earlier(self, expiry) else {
-            return false;
-        };
-        let locked = sync::lock(lock);
-        if expiry.get() == tick && tick <= missed.up_to {
-            let _ = expiry.defer_to(missed.comes_at, LockHeld::by(&locked));
-        }
-        tick <= missed.up_to
     }
 
     fn fire(&self) {
@@ -151,7 +135,9 @@ impl Hooks for Driven {
 
     fn waits_for_task(&self, _: &ShardTick) {}
 
-    fn notify_task(&self) {}
+    fn notify_task(&self) {
+        self.notified.fetch_add(1, Ordering::Relaxed);
+    }
 
     fn report(&self, (): ()) {}
 
@@ -160,10 +146,9 @@ impl Hooks for Driven {
     }
 }
 
-/// Two threads arm for a coarse tick that has begun. Fails when a shard is told of a later tick
-/// than the one that is current in the next round, and when the alarm is not set for that round.
+/// Two threads arm for a coarse tick that has begun. Fails when the task is not notified.
 #[test]
-fn what_is_armed_for_a_missed_tick_is_due_at_once_or_in_the_next_round() {
+fn what_is_armed_for_a_missed_tick_is_left_to_the_task() {
     with_few_preemptions(|| {
         let driven = Driven::new();
         driven.turns.next_check().at(Tick::new(9));
@@ -173,13 +158,12 @@ fn what_is_armed_for_a_missed_tick_is_due_at_once_or_in_the_next_round() {
             let driven = driven.clone();
             thread::spawn(move || driven.arm(1, 5))
         };
-        let is_missed = [driven.arm(0, 5), other.join().unwrap()];
-        assert_ne!(is_missed, [false; 2], "one of them asks for the tick");
-        assert_eq!(driven.is_set_for(), Tick::new(5));
-        // The next round, in the same tick.
-        driven.fire();
-        for (shard, (expiry, _)) in driven.expiries.iter().enumerate() {
-            assert_eq!(expiry.get(), Tick::NEVER, "{shard}: {is_missed:?}");
+        driven.arm(0, 5);
+        other.join().unwrap();
+        assert!(driven.notified.load(Ordering::Relaxed) > 0);
+        driven.turns.turn(&*driven, Place::Task);
+        for (expiry, _) in &driven.expiries {
+            assert_eq!(expiry.get(), Tick::NEVER);
         }
     });
 }

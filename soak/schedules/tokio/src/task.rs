@@ -36,12 +36,19 @@ impl Task {
         }))
     }
 
-    /// Polls its future, which never ends.
+    /// Polls its future.
     pub(crate) fn poll(&self, waker: &Waker) {
         let Some(mut future) = self.0.lock().unwrap().future.take() else {
             return;
         };
-        let _ = future.as_mut().poll(&mut Context::from_waker(waker));
+        if future
+            .as_mut()
+            .poll(&mut Context::from_waker(waker))
+            .is_ready()
+        {
+            drop(future);
+            return self.finish();
+        }
         let mut state = self.0.lock().unwrap();
         if !state.is_finished {
             state.future = Some(future);
