@@ -77,6 +77,10 @@ pub(crate) trait Alarm: Send {
     /// the error is the last tick known to have passed, and the caller makes or requests a turn.
     fn set(&mut self, tick: Tick) -> Result<(), Tick>;
 
+    /// It is set for `next`, and may be set for a later turn, too. Nothing depends on that, but it
+    /// may spare a wake-up of the time driver.
+    fn set_also(&mut self, _next: Tick, _after: Tick) {}
+
     /// Whether only the alarm's task can set it, and not the calling thread.
     fn needs_task(&self) -> bool {
         false
@@ -104,8 +108,9 @@ pub(crate) trait Hooks {
     /// Between T1 and T2, under no lock: fires what is due.
     fn fire(&self, turn: &mut Self::Turn, wakers: &mut Vec<Waker>);
 
-    /// At T2 and S3, under the lock: the earliest expiry of all shards.
-    fn earliest_expiry(&self) -> Tick;
+    /// At T2 and S3, under the lock: the earliest expiry of all shards, and a later tick at which
+    /// there may be work.
+    fn expiries(&self) -> [Tick; 2];
 
     /// Between T2 and T3, under the lock: the next turn comes at this tick.
     fn turn_ends(&self, turn: &mut Self::Turn, next: Tick);
@@ -210,7 +215,7 @@ impl Turns {
             hooks.fire(&mut turn, &mut parts.wakers);
             // T2.
             locked = lock(&self.state);
-            let next = self.next_check.begin(|| hooks.earliest_expiry());
+            let [next, after] = self.next_check.begin(|| hooks.expiries());
             hooks.turn_ends(&mut turn, next);
             // T3.
             self.next_check.at(next);
@@ -218,6 +223,7 @@ impl Turns {
                 break true;
             }
             if parts.alarm.set(next).is_ok() {
+                parts.alarm.set_also(next, after);
                 break false;
             }
             hooks.passed(&mut turn, next);
@@ -282,7 +288,7 @@ impl Turns {
         // S3.
         let tick = match expiry {
             Some(expiry) => expiry.get(),
-            None => self.next_check.begin(|| hooks.earliest_expiry()),
+            None => self.next_check.begin(|| hooks.expiries()[0]),
         };
         // It may be deferred since it was lowered, and would pull virtual time along.
         if expiry.is_some() && tick >= self.next_check.tick() {

@@ -242,11 +242,23 @@ impl Hooks for Driver {
         turn.now = self.fire_due(turn.now, turn.late_since, wakers);
     }
 
-    fn earliest_expiry(&self) -> Tick {
+    fn expiries(&self) -> [Tick; 2] {
+        let (mut first, mut second) = (Tick::NEVER, Tick::NEVER);
         // A shard whose last reference ends here is empty, so under the alarm's lock too its drop
         // runs no user code.
-        let expiries = self.shards().map(|shard| shard.next_expiry());
-        expiries.min().unwrap_or(Tick::NEVER)
+        for shard in self.shards() {
+            let (next, after) = (shard.next_expiry(), shard.after_next());
+            if next < first {
+                second = first;
+                first = next;
+            } else if next > first {
+                second = second.min(next);
+            }
+            if after > next {
+                second = second.min(after);
+            }
+        }
+        [first, second]
     }
 
     fn turn_ends(&self, turn: &mut Turn, next: Tick) {

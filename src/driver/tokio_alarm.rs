@@ -30,7 +30,11 @@
 //! | one lies before it | moves that one, the earlier of two: nothing is due there any more |
 //! | one has elapsed | resets that one, and leaves the other for a later turn |
 //! | both lie after it | resets the later one |
-//! | the tick has passed | resets the one that was tried to the end of time |
+//! | it has passed | resets the one that was tried to the end of time |
+//!
+//! A turn says when there may be work after the next turn, and the other sleep is set for that. So
+//! where each tick has work, each turn finds one set for the next tick, and sets the other for the
+//! tick after it, which wakes nobody.
 //!
 //! So one of the two is set, or has just fired and its waker is about to make a turn. While nothing
 //! is armed, one lies at the end of time. What the other lies at may have been disarmed. Then the
@@ -228,6 +232,15 @@ impl Alarm for TokioAlarm {
         let present = self.clock.current_tick();
         let is_present_missed = present > tick && !self.set_sleep(present);
         Err(if is_present_missed { present } else { tick })
+    }
+
+    fn set_also(&mut self, next: Tick, after: Tick) {
+        if !self.is_pair || after == Tick::NEVER || self.time_driver_ended.is_some() {
+            return;
+        }
+        let other = usize::from(self.sleeps[0].is_set_for(next));
+        // If that has passed by now, so has `next`, whose sleep then makes the turn.
+        let _ = self.sleeps[other].is_set_for(after) || self.reset(other, after);
     }
 }
 

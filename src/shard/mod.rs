@@ -15,7 +15,7 @@
 //! | field | rule |
 //! |---|---|
 //! | `state`: the wheel and its counts | only with the lock |
-//! | `next_expiry`, `turned_to` | any thread reads them; only a thread with the lock writes them ([`shard_tick`], [`turned_to`]) |
+//! | `next_expiry`, `after_next`, `turned_to` | any thread reads them; only a thread with the lock writes them ([`shard_tick`], [`turned_to`]) |
 //! | a deadline's [`word`] | reads, resets and moves to later need no lock; all else does |
 //! | `clock`, `driver`, `index` | never written |
 //!
@@ -60,6 +60,8 @@ pub(crate) struct Shard {
     state: Mutex<ShardState>,
     next_expiry: ShardTick,
     turned_to: ShardTick,
+    /// As the last turn ended, the tick at which the wheel had work after the next expiry. A hint.
+    after_next: ShardTick,
     clock: Arc<Clock>,
     driver: Arc<dyn TurnRequests>,
     index: usize,
@@ -92,6 +94,7 @@ impl Shard {
             state: Mutex::default(),
             next_expiry: ShardTick::new(Tick::NEVER),
             turned_to: ShardTick::new(Tick::FIRST),
+            after_next: ShardTick::new(Tick::NEVER),
             clock,
             driver,
             index,
@@ -233,6 +236,11 @@ impl Shard {
         self.next_expiry.get()
     }
 
+    /// A tick after the next expiry at which the driver may have work, too.
+    pub(crate) fn after_next(&self) -> Tick {
+        self.after_next.get()
+    }
+
     /// Fires at most a batch of the timers due at tick `now`, and pushes their wakers to `wakers`,
     /// to be woken at `wakes_at`. Returns `false` if there may be more to fire. A timer due before
     /// `late_since` was armed later, and is late since then at most.
@@ -282,7 +290,11 @@ impl Shard {
             drop(wheel.remove_at(index));
         };
         if is_finished {
-            self.next_expiry.set(self.earliest_in(wheel), held);
+            let next = self.earliest_in(wheel);
+            let after = wheel.occupied_after(next.get());
+            self.after_next
+                .set(after.map_or(Tick::NEVER, Tick::new), held);
+            self.next_expiry.set(next, held);
         }
         is_finished
     }

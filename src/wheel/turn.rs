@@ -234,6 +234,18 @@ impl<T> Wheel<T> {
         })
     }
 
+    /// The first occupied slot of the finest level after a tick. A hint: a cascade may add others.
+    pub(crate) fn occupied_after(&self, tick: u64) -> Option<u64> {
+        let [low, high] = [0, 1].map(|half| self.rotations.get(half).map_or(0, |it| it.occupied));
+        let ahead = tick.checked_sub(self.elapsed)?.checked_add(1)?;
+        if ahead >= 2 * u64::from(u64::BITS) {
+            return None;
+        }
+        let occupied = (u128::from(high) << 64 | u128::from(low)).rotate_right(self.elapsed as u32);
+        let left = occupied >> ahead;
+        (left != 0).then(|| self.elapsed + ahead + u64::from(left.trailing_zeros()))
+    }
+
     /// The timer that fires first. A coarse slot that holds more than `most` timers is not
     /// searched: any of its timers stands for it, as if due at its start.
     pub(super) fn earliest(&self, most: usize) -> Option<Earliest> {

@@ -114,9 +114,9 @@ impl Hooks for Driven {
         self.is_turning.store(0, Ordering::Relaxed);
     }
 
-    fn earliest_expiry(&self) -> Tick {
+    fn expiries(&self) -> [Tick; 2] {
         let expiries = self.expiries.iter().map(|(expiry, _)| expiry.get());
-        expiries.min().unwrap()
+        [expiries.min().unwrap(), Tick::NEVER]
     }
 
     fn turn_ends(&self, _: &mut (), _: Tick) {}
