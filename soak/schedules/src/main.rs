@@ -21,7 +21,7 @@
 //! |---|---|
 //! | `tickwheel` | `src/lib.rs` of the crate, with the next two as its `std` and its `tokio` |
 //! | `std` | the standard library with shuttle's locks, atomics, threads and thread-locals, and with a clock that passes by 1 ns with each reading, and else when somebody lets time pass |
-//! | `tokio` | sleeps and a time driver, which behave as tokio's; contexts, and tasks that never end |
+//! | `tokio` | sleeps, a time driver and tasks, which behave as tokio's: `tests/tokio.rs` compares them |
 //! | `../model` | whether the calls on a delayed value and what came of it are possible; the soak has it too |
 //! | this one | the programs |
 //!

@@ -1,9 +1,10 @@
 //! What stands in for tokio where the crate runs under shuttle: the little of tokio that it needs
 //! beside `std`.
 //!
-//! - `runtime`: a runtime whose tasks do nothing, and the threads that are in its context.
+//! - `runtime`: a runtime, its tasks, and the threads that are in its context.
 //! - `time`: its time driver, which a program turns, and sleeps. They behave as tokio 1.54's do,
-//!   down to who wakes what under which lock.
+//!   down to who wakes what under which lock. `tests/tokio.rs` of the schedules runs the same
+//!   programs on both.
 //!
 //! `Runtime` has what a program calls, and what tokio does not have. The feature `test-util` is
 //! tokio's: with it a clock may be paused.

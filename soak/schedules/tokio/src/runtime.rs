@@ -78,12 +78,18 @@ impl Runtime {
     /// `false` once `end` was called. Waits while there is no timer.
     pub fn turn(&self, advance: impl FnOnce(Duration)) -> bool {
         let runtime = &self.0.0;
-        let poll_tasks = || {
-            let tasks = runtime.tasks.lock().unwrap().clone();
-            let waker = Waker::from(runtime.clone());
-            tasks.iter().for_each(|task| task.poll(&waker));
-        };
-        runtime.time.turn(|| self.0.now(), poll_tasks, advance)
+        runtime
+            .time
+            .turn(|| self.0.now(), || runtime.poll_tasks(), advance)
+    }
+
+    /// Polls the tasks that were woken, and turns the time driver without letting time pass.
+    pub fn round(&self) {
+        let runtime = &self.0.0;
+        if runtime.time.are_tasks_woken() {
+            runtime.poll_tasks();
+        }
+        runtime.time.round(self.0.now());
     }
 
     /// Waits until time need not pass for any timer.
@@ -107,6 +113,18 @@ impl Runtime {
             task.finish();
         }
         self.0.0.time.shut_down();
+    }
+}
+
+impl Inner {
+    fn poll_tasks(self: &Arc<Self>) {
+        let tasks = self.tasks.lock().unwrap().clone();
+        let waker = Waker::from(self.clone());
+        tasks.iter().for_each(|task| task.poll(&waker));
+        self.tasks
+            .lock()
+            .unwrap()
+            .retain(|task| !task.is_finished());
     }
 }
 
@@ -153,12 +171,13 @@ impl Handle {
         }
     }
 
-    /// The future is one that never ends. `turn` polls it.
+    /// `turn` polls it.
     pub fn spawn<F>(&self, future: F) -> JoinHandle<F::Output>
     where
-        F: Future + Send + 'static,
+        F: Future<Output: Send> + Send + 'static,
     {
-        let task = Arc::new(Task::new(future));
+        let (task, output) = Task::new(future);
+        let task = Arc::new(task);
         let mut tasks = self.0.tasks.lock().unwrap();
         let is_too_late = self.0.are_tasks_dropped.load(Ordering::SeqCst);
         if !is_too_late {
@@ -170,10 +189,7 @@ impl Handle {
         } else {
             self.0.time.wake_tasks();
         }
-        JoinHandle {
-            task,
-            output: PhantomData,
-        }
+        JoinHandle { task, output }
     }
 
     pub(crate) fn now(&self) -> Instant {

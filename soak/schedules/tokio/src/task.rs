@@ -1,8 +1,7 @@
-//! Tasks that never end by themselves, and a budget that is never spent.
+//! Tasks, and a budget that is never spent.
 
 use std::fmt;
 use std::future::Future;
-use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
@@ -17,6 +16,9 @@ pub fn try_id() -> Option<Id> {
 
 pub(crate) struct Task(Mutex<State>);
 
+/// What a task has given, until it is taken.
+pub(crate) type Output<T> = Arc<Mutex<Option<T>>>;
+
 #[derive(Default)]
 struct State {
     /// It is dropped when the task is finished.
@@ -26,14 +28,22 @@ struct State {
 }
 
 impl Task {
-    pub(crate) fn new<F>(future: F) -> Task
+    /// Returns the task, and what its future gives once that has ended.
+    pub(crate) fn new<F>(future: F) -> (Task, Output<F::Output>)
     where
-        F: Future + Send + 'static,
+        F: Future<Output: Send> + Send + 'static,
     {
-        Task(Mutex::new(State {
-            future: Some(Box::pin(async move { drop(future.await) })),
+        let output = Output::default();
+        let to = output.clone();
+        let future = async move {
+            let given = future.await;
+            *to.lock().unwrap() = Some(given);
+        };
+        let state = State {
+            future: Some(Box::pin(future)),
             ..State::default()
-        }))
+        };
+        (Task(Mutex::new(state)), output)
     }
 
     /// Polls its future.
@@ -41,11 +51,8 @@ impl Task {
         let Some(mut future) = self.0.lock().unwrap().future.take() else {
             return;
         };
-        if future
-            .as_mut()
-            .poll(&mut Context::from_waker(waker))
-            .is_ready()
-        {
+        let polled = future.as_mut().poll(&mut Context::from_waker(waker));
+        if polled.is_ready() {
             drop(future);
             return self.finish();
         }
@@ -75,7 +82,7 @@ impl Task {
 
 pub struct JoinHandle<T> {
     pub(crate) task: Arc<Task>,
-    pub(crate) output: PhantomData<T>,
+    pub(crate) output: Output<T>,
 }
 
 #[derive(Debug)]
@@ -99,7 +106,9 @@ impl<T> Future for JoinHandle<T> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut state = self.task.0.lock().unwrap();
         if state.is_finished {
-            return Poll::Ready(Err(JoinError(())));
+            drop(state);
+            let output = self.output.lock().unwrap().take();
+            return Poll::Ready(output.ok_or(JoinError(())));
         }
         let replaced = state.joins.replace(cx.waker().clone());
         drop(state);

@@ -1,7 +1,11 @@
 //! The time driver. Its timers have a grid of 1 ms, counted from its start.
 //!
-//! As in tokio:
+//! As in tokio, and `tests/tokio.rs` compares the two:
 //!
+//! - A timer lies in a slot, which is longer the further ahead it is. The driver wakes up at the
+//!   start of a slot, and moves on what is not yet due.
+//! - A timer that is moved to later stays in its slot until then.
+//! - The driver waits for whole milliseconds, from when it looks at the clock.
 //! - A timer that is set to a time which the driver has worked up to fires at once, on the thread
 //!   that sets it. Its waker is woken after the lock.
 //! - The driver fires what is due one by one and works up to each on the way. It wakes the wakers
@@ -27,7 +31,7 @@ pub(crate) struct TimeDriver {
 struct State {
     /// The millisecond up to which it has worked.
     elapsed: u64,
-    /// By their milliseconds, and by when they were set.
+    /// By the starts of their slots, and by when they were set.
     timers: BTreeMap<(u64, u64), Number>,
     settings: u64,
     entries: HashMap<Number, Entry>,
@@ -46,12 +50,31 @@ pub(crate) struct Number(u64);
 
 #[derive(Default)]
 struct Entry {
+    /// Its place among the timers, if it is set.
     at: Option<(u64, u64)>,
+    /// The millisecond for which it is set.
+    when: u64,
+    /// The one for which it was put there.
+    put_for: u64,
     waker: Option<Waker>,
 }
 
 /// Nobody comes to a timer that is set for this time or later, and the driver does not run to it.
 const NEVER: u64 = 365 * 24 * 60 * 60 * 1000;
+
+/// The start of the slot of a timer that is set for `when`, of a driver that has worked up to
+/// `elapsed`. There are six levels with 64 slots each. What is further ahead than all of them lies
+/// in a slot of the last one, which comes sooner.
+fn slot_of(elapsed: u64, when: u64) -> u64 {
+    const BITS: u32 = 6;
+    const LEVELS: u32 = 6;
+    let apart = (elapsed ^ when) | ((1 << BITS) - 1);
+    let level = (apart.ilog2() / BITS).min(LEVELS - 1);
+    let slots = 1_u64 << (level * BITS);
+    let all = slots << BITS;
+    let start = elapsed / all * all + when / slots % (all / slots) * slots;
+    if start > elapsed { start } else { start + all }
+}
 
 impl TimeDriver {
     pub(crate) fn new(start: Instant) -> TimeDriver {
@@ -84,32 +107,52 @@ impl TimeDriver {
                 continue;
             }
             match state.next() {
-                Some(at) => break self.start + Duration::from_millis(at),
+                Some(at) => break at,
                 None => state = self.has_news.wait(state).unwrap(),
             }
         };
         // Under the lock: whoever sets an earlier timer wakes the driver before that time.
-        advance(next.saturating_duration_since(now()));
+        advance(Duration::from_millis(
+            next.saturating_sub(self.worked_to(now())),
+        ));
         drop(state);
-        let worked_to = now().saturating_duration_since(self.start).as_millis() as u64;
-        self.work_up_to(worked_to);
+        self.round(now());
         true
+    }
+
+    /// The driver comes round without having waited, as for another reason than a timer.
+    pub(crate) fn round(&self, now: Instant) {
+        self.work_up_to(self.worked_to(now));
+    }
+
+    fn worked_to(&self, now: Instant) -> u64 {
+        now.saturating_duration_since(self.start).as_millis() as u64
     }
 
     fn work_up_to(&self, now: u64) {
         let mut wakers = Vec::new();
         let mut state = self.lock();
-        while let Some((&(at, _), &number)) = state.timers.first_key_value() {
-            if at > now {
+        while let Some((&(slot, _), &number)) = state.timers.first_key_value() {
+            if slot > now {
                 break;
             }
-            state.elapsed = state.elapsed.max(at);
-            wakers.extend(state.take_out(number));
+            state.elapsed = state.elapsed.max(slot);
+            let when = state.entry(number).when;
+            if when > slot && now != u64::MAX {
+                state.put(number, when);
+            } else {
+                wakers.extend(state.take_out(number));
+            }
         }
         state.elapsed = state.elapsed.max(now);
         drop(state);
         wakers.into_iter().for_each(Waker::wake);
         self.has_news.notify_all();
+    }
+
+    /// Whether some task was woken that the next turn polls. Forgets it.
+    pub(crate) fn are_tasks_woken(&self) -> bool {
+        std::mem::take(&mut self.lock().are_tasks_woken)
     }
 
     /// The next turn polls the tasks.
@@ -154,6 +197,11 @@ impl TimeDriver {
         let at = since.as_nanos().div_ceil(1_000_000);
         let at = u64::try_from(at).unwrap_or(u64::MAX - 1);
         let mut state = self.lock();
+        let entry = state.entry(number);
+        if entry.at.is_some() && at >= entry.when {
+            entry.when = at;
+            return;
+        }
         if state.is_shut_down || at <= state.elapsed {
             let is_fired = state.is_shut_down && state.entry(number).at.is_none();
             let waker = if is_fired {
@@ -168,13 +216,7 @@ impl TimeDriver {
             }
             return;
         }
-        state.settings += 1;
-        let key = (at, state.settings);
-        let before = state.entry(number).at.replace(key);
-        if let Some(before) = before {
-            state.timers.remove(&before);
-        }
-        state.timers.insert(key, number);
+        state.put(number, at);
         drop(state);
         self.has_news.notify_all();
     }
@@ -221,8 +263,22 @@ impl TimeDriver {
 impl State {
     /// The next timer that anybody comes to.
     fn next(&self) -> Option<u64> {
-        let first = self.timers.first_key_value();
-        first.map(|(&(at, _), _)| at).filter(|&at| at < NEVER)
+        let is_awaited = |number: &Number| self.entries[number].put_for < NEVER;
+        let mut awaited = self.timers.iter().filter(|(_, number)| is_awaited(number));
+        awaited.next().map(|(&(slot, _), _)| slot)
+    }
+
+    /// Puts a timer where it lies if it is set for `when`, wherever it was.
+    fn put(&mut self, number: Number, when: u64) {
+        self.settings += 1;
+        let key = (slot_of(self.elapsed, when), self.settings);
+        let entry = self.entry(number);
+        (entry.when, entry.put_for) = (when, when);
+        let before = entry.at.replace(key);
+        if let Some(before) = before {
+            self.timers.remove(&before);
+        }
+        self.timers.insert(key, number);
     }
 
     fn entry(&mut self, number: Number) -> &mut Entry {
