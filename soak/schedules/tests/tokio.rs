@@ -1,5 +1,6 @@
 //! The stand-in for tokio beside tokio itself: one random program of sleeps and tasks runs on both,
-//! and every answer, every wake-up and every instant is compared. tokio's clock is paused.
+//! and every answer, every wake-up and every instant is compared. tokio's clock is paused. And that
+//! another thread may come before each call of the stand-in's.
 //!
 //! `ORACLE_SEED` says where the seeds begin, and `ORACLE_PROGRAMS` how many programs run.
 //!
@@ -457,4 +458,75 @@ fn the_stand_in_does_what_tokio_does() {
         let (ops, message) = shrink(ops, message);
         panic!("seed {seed}: {ops:#?}\n{message}");
     }
+}
+
+/// Whatever two calls of tokio's a thread makes, another thread may come in between.
+#[test]
+fn another_thread_may_come_before_each_call() {
+    use under_tokio::runtime::{Kind, Runtime};
+    use under_tokio::time::{Instant, Sleep, sleep_until};
+
+    type Call = (&'static str, fn(&Runtime, &mut Option<Pin<Box<Sleep>>>));
+    fn sleep(of: &mut Option<Pin<Box<Sleep>>>) -> Pin<&mut Sleep> {
+        of.as_mut().unwrap().as_mut()
+    }
+    const CALLS: [Call; 11] = [
+        ("now", |_, _| _ = Instant::now()),
+        ("make", |runtime, made| {
+            let _context = runtime.handle().enter();
+            let ahead = Instant::from_std(under_std::time::Instant::now_standing());
+            *made = Some(Box::pin(sleep_until(ahead + Duration::from_secs(1))));
+        }),
+        ("is_elapsed of one not set", |_, made| {
+            assert!(!sleep(made).is_elapsed());
+        }),
+        ("poll", |_, made| {
+            let mut cx = Context::from_waker(Waker::noop());
+            assert!(sleep(made).poll(&mut cx).is_pending());
+        }),
+        ("is_elapsed", |_, made| assert!(!sleep(made).is_elapsed())),
+        ("reset to later", |_, made| {
+            let start = Instant::from_std(under_std::time::Instant::now_standing());
+            sleep(made).reset(start + Duration::from_secs(2));
+        }),
+        ("reset to the past", |_, made| {
+            let now = Instant::from_std(under_std::time::Instant::now_standing());
+            sleep(made).reset(now.checked_sub(Duration::from_secs(1)).unwrap());
+        }),
+        ("is_elapsed of one that is", |_, made| {
+            assert!(sleep(made).is_elapsed());
+        }),
+        ("spawn", |runtime, _| drop(runtime.handle().spawn(async {}))),
+        ("round", |runtime, _| runtime.round()),
+        ("drop", |_, made| *made = None),
+    ];
+    let met = Arc::new(Mutex::new([false; CALLS.len()]));
+    let to = met.clone();
+    let program = move || {
+        under_std::time::begin();
+        let runtime = Runtime::new(Kind::CurrentThread, 1);
+        // No point at which shuttle switches threads.
+        let steps = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let counting = steps.clone();
+        let other = shuttle::thread::spawn(move || {
+            for _ in 0..10 * CALLS.len() {
+                counting.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                shuttle::thread::sleep(Duration::ZERO);
+            }
+        });
+        let mut made = None;
+        for (number, (_, call)) in CALLS.iter().enumerate() {
+            let before = steps.load(std::sync::atomic::Ordering::Relaxed);
+            call(&runtime, &mut made);
+            if steps.load(std::sync::atomic::Ordering::Relaxed) > before {
+                to.lock().unwrap()[number] = true;
+            }
+        }
+        other.join().unwrap();
+    };
+    shuttle::check_random(program, 2_000);
+    let met = met.lock().unwrap();
+    let missed = CALLS.iter().zip(&*met).filter(|(_, was_met)| !**was_met);
+    let missed: Vec<_> = missed.map(|((name, _), _)| name).collect();
+    assert!(missed.is_empty(), "nothing comes before {missed:?}");
 }
