@@ -49,7 +49,10 @@ fn reset_beside_a_shorter_timeout() {
     handle.set_timeout(2 * MS);
     resets.join().unwrap();
     let left = handle.remaining().unwrap_or_default();
-    assert!(left <= 3 * MS, "a timeout of 2 ms leaves {left:?}");
+    assert!(
+        left <= 2 * MS + world.tick,
+        "a timeout of 2 ms leaves {left:?}"
+    );
     drop(deadline);
     world.calls_are_over();
     assert_eq!(world.timer.metrics().pending, 0, "nothing is armed");
@@ -89,13 +92,17 @@ fn check_missed(awaited: &Awaited, notice: Duration, warnings: &[Span]) {
     let Some((since, woken)) = awaited.expired.and_then(|ready| ready.woken) else {
         return;
     };
-    let [from, to] = [earliest_due(moves).at, latest_due(moves, MS).at];
-    let may_be_of_the_last = |warning: &Span| warning.ended + notice + 2 * MS >= from;
+    let [from, to] = [earliest_due(moves).at, latest_due(moves, awaited.tick).at];
+    let may_be_of_the_last = |warning: &Span| warning.ended + notice + awaited.tick + MS >= from;
     if warnings.iter().any(may_be_of_the_last) {
         return;
     }
     let begins = to.saturating_sub(notice);
-    let in_time = awaited.over.max(since).max(begins) + notice / 8 + 4 * MS + grace(woken);
+    let in_time = awaited.over.max(since).max(begins)
+        + notice / 8
+        + awaited.tick
+        + 3 * MS
+        + grace(awaited.tick, woken);
     assert!(
         woken <= in_time,
         "woken at {woken:?}, notice from {begins:?}, no warning: {warnings:#?} {awaited:#?}"
@@ -125,6 +132,7 @@ impl Future for Warned {
 /// What came of a deadline that a task awaited.
 #[derive(Debug)]
 struct Awaited {
+    tick: Duration,
     /// Every call that has moved it.
     moves: Vec<Move<Moment>>,
     /// When all calls were over.
@@ -182,7 +190,7 @@ where
     let is_in_time = world.is_punctual && !world.ends_early;
     if has_expired {
         check_reported(&world, &reported.take(), &moves);
-        check_overdue(&calls, &moves);
+        check_overdue(&calls, &moves, world.tick);
     }
     if has_look {
         // What the last pending poll has armed for the warning is gone when the task sees the end,
@@ -193,12 +201,14 @@ where
             is_sure: false,
             ..one
         };
-        let latest = latest_due(&moves.iter().map(may_be).collect::<Vec<_>>(), MS).at;
+        let latest = latest_due(&moves.iter().map(may_be).collect::<Vec<_>>(), world.tick).at;
         last = last.max(ready.span.ended.min(latest));
     }
     assert_eq!(world.timer.metrics().pending, 0, "nothing is armed");
+    let tick = world.tick;
     world.end(last);
     Awaited {
+        tick,
         moves,
         over,
         expired: (has_expired && is_in_time).then_some(ready),
@@ -256,7 +266,7 @@ fn act(
 fn check_reported(world: &World, reported: &[(Duration, Span)], moves: &[Move<Moment>]) {
     for (reported, span) in reported.iter().filter(|_| !world.ends_early) {
         let seen = seen_by(moves, span.call());
-        let [from, to] = [earliest_due(&seen).at, latest_due(&seen, MS).at];
+        let [from, to] = [earliest_due(&seen).at, latest_due(&seen, world.tick).at];
         let is_true = from <= *reported && (*reported <= to || span.ended > LONGEST);
         assert!(
             is_true,
@@ -267,12 +277,12 @@ fn check_reported(world: &World, reported: &[(Duration, Span)], moves: &[Move<Mo
 
 /// A call finds out what has passed, whether or not the driver has come to it. After a stall it may
 /// not, but here not as much time has passed as in a stall.
-fn check_overdue(calls: &[(Option<u8>, Event<Moment>)], moves: &[Move<Moment>]) {
+fn check_overdue(calls: &[(Option<u8>, Event<Moment>)], moves: &[Move<Moment>], tick: Duration) {
     for (_, event) in calls {
         let is_before_any_stall = event.call.after.at < LONGEST;
         let is_look = !matches!(event.act, Act::Begin(_) | Act::End(_));
         if is_look && event.answer && is_before_any_stall {
-            let to = latest_due(&seen_by(moves, event.call), MS).at;
+            let to = latest_due(&seen_by(moves, event.call), tick).at;
             let is_late = event.call.before.at > to;
             assert!(!is_late, "pending after {to:?}: {event:?} {calls:#?}");
         }

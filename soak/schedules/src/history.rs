@@ -119,16 +119,17 @@ impl History {
         let over = called.fold(last_held_up(), Duration::max);
         // Only a deadline may live on after a stall.
         let grace = |now| match self.rules {
-            Rules::Deadline => grace(now),
+            Rules::Deadline => grace(world.tick, now),
             Rules::Value => Duration::ZERO,
         };
         let mut last = over;
         for interval in &intervals {
             let (due, slack) = match interval.outcome {
-                Some(Outcome::Out { due, .. }) => (due.at, 2 * MS),
-                Some(Outcome::Elapsed) if !interval.is_expired_by_call => {
-                    (latest_due(&interval.moves, MS).at, 4 * MS)
-                }
+                Some(Outcome::Out { due, .. }) => (due.at, world.tick + MS),
+                Some(Outcome::Elapsed) if !interval.is_expired_by_call => (
+                    latest_due(&interval.moves, world.tick).at,
+                    world.tick + 3 * MS,
+                ),
                 _ => continue,
             };
             last = last.max(over.max(due) + grace(passed()));

@@ -32,8 +32,8 @@
 //! both runs must be equal.
 //!
 //! A *schedule* here has its own program too: the kind of the runtime (several workers, one, or a
-//! paused clock), whether time passes at random or only from one timer to the next, when the
-//! runtime ends, and the calls of each thread. The time driver is one more thread, and turns the
+//! paused clock), the length of a tick, whether time passes at random or only from one timer to the
+//! next, when the runtime ends, and the calls of each thread. The time driver is one more thread, and turns the
 //! crate's wheels. Batches of 100 schedules come by turns from shuttle's random scheduler and from
 //! its scheduler by random priorities (PCT). In each eighth batch the clock is coarse: it
 //! shows every 15.6 ms only, as some systems' clocks do.
@@ -72,6 +72,7 @@
 //! | the turn links no timer again whose word is due later | `deadline`, `sleep` |
 //! | a move to earlier does not wake the task that waits for a warning | `warn_before` |
 //! | a task that is woken for an earlier due keeps the check for the later one | `warn_before` |
+//! | an alarm that elapses while it is set anew, outside of a turn, counts as set | `deadline_map`, `restart`, `sleep` |
 
 #[path = "../../src/calls.rs"]
 mod calls;

@@ -78,7 +78,7 @@ pub fn run() {
     let over = over.max(last_held_up());
     for one in &awaited {
         if let (true, Some((since, woken))) = (world.is_punctual, one.woken) {
-            let in_time = over.max(since).max(one.due[1]) + 4 * MS;
+            let in_time = over.max(since).max(one.due[1]) + world.tick + 3 * MS;
             assert!(woken <= in_time, "late: {one:#?}");
         }
     }

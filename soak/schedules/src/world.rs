@@ -14,8 +14,13 @@ use crate::record::{self, tell};
 
 pub const MS: Duration = Duration::from_millis(1);
 
+/// The lengths of a tick, in microseconds. Those that are no whole milliseconds begin between the
+/// lines of tokio's grid.
+const TICKS: [u64; 6] = [1_000, 1_500, 2_500, 7_300, 16_667, 50_000];
+
 pub struct World {
     pub timer: Timer,
+    pub tick: Duration,
     /// Time passes only as the driver comes to its timers, each in its time.
     pub is_punctual: bool,
     /// The runtime may end at any moment.
@@ -50,7 +55,11 @@ impl World {
         // Nothing is punctual on a coarse clock.
         let is_punctual = one_in(2) && !is_coarse();
         let ends_early = one_in(5);
-        tell(|| format!("{kind:?}, punctual: {is_punctual}, ends early: {ends_early}"));
+        let tick = Duration::from_micros(if one_in(2) { TICKS[0] } else { pick(&TICKS) });
+        tell(|| {
+            let world = format!("punctual: {is_punctual}, ends early: {ends_early}");
+            format!("{kind:?}, a tick of {tick:?}, {world}")
+        });
         let workers = if kind == Kind::MultiThread {
             below(2) + 1
         } else {
@@ -58,8 +67,9 @@ impl World {
         };
         // The timer is not made at a whole millisecond.
         let runtime = Arc::new(Runtime::new(kind, workers as usize));
-        pass(Duration::from_micros(below(3) * 300));
-        let timer = Timer::builder().build_on(runtime.handle()).unwrap();
+        pass(Duration::from_micros(below(4) * 300));
+        let timer = Timer::builder().tick(tick);
+        let timer = timer.build_on(runtime.handle()).unwrap();
         number_thread(runtime.handle(), &timer);
         let context = runtime.handle().enter();
         let origin = Instant::now() - passed();
@@ -76,6 +86,7 @@ impl World {
         };
         World {
             timer,
+            tick,
             is_punctual,
             ends_early,
             runtime,
@@ -117,9 +128,10 @@ impl World {
     pub fn end(self, last: Duration) {
         let is_checked = self.is_punctual && !self.ends_early && self.may_be_paused();
         let now = passed();
+        // A reading takes a nanosecond.
+        let slack = self.tick + MS + Duration::from_nanos(100);
         assert!(
-            // A reading takes a nanosecond.
-            !is_checked || now <= last.saturating_add(2 * MS + Duration::from_nanos(100)),
+            !is_checked || now <= last.saturating_add(slack),
             "time was pulled along from {last:?} to {now:?}"
         );
         self.runtime.end();
@@ -188,12 +200,12 @@ pub const LONGEST: Duration = Duration::from_millis(50);
 
 /// How much longer a deadline may live at `now`, in a world that is punctual. A thread that is held
 /// up while it does the driver's work can make a stall of it. The grace lasts for at most the
-/// timeout, from when the driver comes round next: a millisecond after that thread went on.
-pub fn grace(now: Duration) -> Duration {
+/// timeout, from when the driver comes round next: a tick after that thread went on.
+pub fn grace(tick: Duration, now: Duration) -> Duration {
     if now < LONGEST {
         Duration::ZERO
     } else {
-        MS + LONGEST
+        tick + LONGEST
     }
 }
 
