@@ -164,10 +164,12 @@ impl Clock {
     }
 
     /// Whether an unarmed deadline is due, at any tick length: at the line of the grid at which
-    /// tokio's timers are.
+    /// tokio's timers are. After a stall it is the driver that says so.
     pub(crate) fn is_due_now(&self, due: Moment) -> bool {
         const LINE: u64 = grid::LINE.as_nanos() as u64;
-        due.to_bits().div_ceil(LINE) <= self.now().to_bits() / LINE
+        let now = self.now();
+        due.to_bits().div_ceil(LINE) <= now.to_bits() / LINE
+            && (!self.stalls.is_left_to_driver(now) || self.is_virtual())
     }
 
     pub(crate) fn start_of(&self, tick: Tick) -> Instant {

@@ -24,6 +24,9 @@
 //! - The end of a grace is a function of the due, the timeout and the stall. So the deadline need
 //!   not store it. A deadline is spared at most once per reset, unless another stall begins within
 //!   100 ms after the first: no later one contains its due.
+//! - After its time a grace goes on while the tasks that have something to read have yet to run, by
+//!   some milliseconds each time it is looked at, and at most to the timeout after the stall. So it
+//!   does not depend on how fast the machine is (see `driver::rounds`).
 //! - When a stall is noted, an earlier one is forgotten if every deadline that it moved has ended.
 //!
 //! # Since when something waits
@@ -51,13 +54,16 @@
 use std::time::Duration;
 
 use crate::clock::tick::{AtomicTick, Moment, Tick, TickLength, to_nanos};
-use crate::sync::{AtomicU64, Mutex, Ordering, lock};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
 
 /// A stall is longer than this and a tick, because the last progress of a turn is known to a tick.
 const SHORTEST_STALL: Duration = Duration::from_millis(50);
 
 /// Time for the tasks that read the heartbeats in the sockets, and have yet to be scheduled.
 const SHORTEST_GRACE: Duration = Duration::from_millis(100);
+
+/// When a deadline whose grace is over is looked at again, while tasks have yet to run.
+const NEXT_LOOK: Duration = Duration::from_millis(10);
 
 #[derive(Debug)]
 pub(crate) struct Stalls {
@@ -72,6 +78,11 @@ pub(crate) struct Stalls {
     pub(super) recent: Mutex<Vec<Stall>>,
     /// When the last stall that gave a grace ended.
     last_end: AtomicU64,
+    /// Whether the driver may let tasks run before the first turn after a stall.
+    lets_tasks_run: AtomicBool,
+    /// Whether tasks run that have something to read after a stall. Until they have, no timer of
+    /// that stall fires unless a turn has waited for as long as one may (`driver::rounds`).
+    tasks_run: AtomicBool,
     count: AtomicU64,
     /// Their total length, in nanoseconds.
     total: AtomicU64,
@@ -86,6 +97,8 @@ impl Stalls {
             late_since: AtomicTick::new(Tick::NEVER),
             recent: Mutex::new(Vec::new()),
             last_end: AtomicU64::new(Moment::EPOCH.to_bits()),
+            lets_tasks_run: AtomicBool::new(false),
+            tasks_run: AtomicBool::new(false),
             count: AtomicU64::new(0),
             total: AtomicU64::new(0),
         }
@@ -108,16 +121,37 @@ impl Stalls {
         let from = self.waits_since.get();
         let present = self.stall_between(from, now);
         let present = present.filter(|stall| stall.from <= due && !is_virtual());
-        let end = match present {
-            Some(stall) => stall.grace_end(due, timeout, self.tick),
-            None => {
-                let recent = lock(&self.recent);
-                let ends = recent.iter();
-                ends.filter_map(|stall| stall.grace_end(due, timeout, self.tick))
-                    .max()
-            }
-        };
-        end.filter(|&end| end > self.tick.current(now))
+        if let Some(stall) = present {
+            let end = stall.grace_end(due, timeout, self.tick);
+            return end.filter(|&end| end > self.tick.current(now));
+        }
+        let recent = lock(&self.recent);
+        let ends = recent.iter();
+        let end = ends
+            .filter_map(|stall| stall.grace_end(due, timeout, self.tick))
+            .max()?;
+        if end > self.tick.current(now) {
+            return Some(end);
+        }
+        // The tasks have yet to read what came within the stall.
+        let latest = recent.last()?.end.after(timeout);
+        let is_awaited = self.tasks_run.load(Ordering::Acquire) && now < latest;
+        is_awaited.then(|| self.tick.due(now.after(NEXT_LOOK).min(latest)))
+    }
+
+    /// Whether what is due at `now` is left to the driver, which is late by a stall, or lets tasks
+    /// run first.
+    pub(crate) fn is_left_to_driver(&self, now: Moment) -> bool {
+        self.tasks_run.load(Ordering::Acquire) || self.may_let_tasks_run(now)
+    }
+
+    /// Whether the driver is late by a stall at `now`, and may let tasks run before its turn.
+    pub(crate) fn may_let_tasks_run(&self, now: Moment) -> bool {
+        // Relaxed: it is set before anything is armed.
+        let is_late = || self.stall_between(self.waits_since.get(), now).is_some();
+        is_late()
+            && self.lets_tasks_run.load(Ordering::Relaxed)
+            && !self.tasks_run.load(Ordering::Acquire)
     }
 
     /// The stall of a driver without progress between the two, if that is long enough.
@@ -193,6 +227,21 @@ impl Stalls {
     pub(crate) fn wait_from_earlier(&self, tick: Tick) {
         self.waits_since.set(tick.min(self.waits_since()));
         self.late_since.set(tick.min(self.late_since()));
+    }
+
+    /// From now on tasks run before the first turn after a stall, unless deadlines have no grace.
+    pub(crate) fn let_tasks_run(&self) {
+        self.lets_tasks_run.store(self.has_grace, Ordering::Relaxed);
+    }
+
+    /// Lets tasks run, and leaves timers to a turn by `until`. The next stall begins with that.
+    pub(crate) fn tasks_run_until(&self, until: Tick) {
+        self.tasks_run.store(true, Ordering::Release);
+        self.waits_since.set(until);
+    }
+
+    pub(crate) fn tasks_have_run(&self) {
+        self.tasks_run.store(false, Ordering::Release);
     }
 
     pub(crate) fn waits_since(&self) -> Tick {

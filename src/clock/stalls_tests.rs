@@ -160,3 +160,25 @@ fn stalls_die_out_when_expiring_costs_most_of_the_time() {
     let last = Moment::after_epoch(gap * 99_999);
     assert!(expired.last().unwrap().since(last) < 2 * MS, "it caught up");
 }
+
+/// On a loaded machine they may take longer than the grace.
+#[test]
+fn a_grace_goes_on_until_tasks_have_run() {
+    let stalls = stalls(MS);
+    stalls.let_tasks_run();
+    let grace = |now| grace_end(&stalls, 1_500, 3_000 * MS, now);
+    stalls.wait_from(Tick::new(1_000));
+    assert!(!stalls.is_left_to_driver(at(1_051)));
+    assert!(stalls.is_left_to_driver(at(1_052)) && stalls.may_let_tasks_run(at(1_052)));
+    assert!(stalls.turn_begins(at(4_000), || false).is_some());
+    stalls.tasks_run_until(Tick::new(4_100));
+    assert!(stalls.is_left_to_driver(at(4_000)) && !stalls.may_let_tasks_run(at(9_000)));
+    assert_eq!(grace(4_400), Some(4_500), "its time");
+    stalls.wait_from(Tick::new(9_999));
+    assert_eq!(grace(4_500), Some(4_510));
+    assert_eq!(grace(6_995), Some(7_000), "at most the timeout");
+    assert_eq!(grace(7_000), None);
+    stalls.tasks_have_run();
+    assert_eq!([grace(4_499), grace(4_500)], [Some(4_500), None]);
+    assert!(!stalls.is_left_to_driver(at(4_500)));
+}

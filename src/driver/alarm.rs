@@ -14,8 +14,10 @@
 //!
 //! ```text
 //!   not begun --(begin)--> set --(the alarm fires: T1)--> turning --(it has set the alarm: T3)--> set
-//!                           |                                                                    |
-//!                           +--(a thread that releases the lock finds it: R)-> ended <-----------+
+//!                          | |                               ^                                   |
+//!                          | +--(T1 after a stall: W)--> waiting                                 |
+//!                          |                                 |                                   |
+//!                          +--(a thread that releases the lock finds it: R)-> ended <------------+
 //! ```
 //!
 //! The steps of the two who set the alarm:
@@ -33,6 +35,11 @@
 //!   Q   look for requests: serve them by          Q   the same
 //!       setting the alarm for the earliest
 //! ```
+//!
+//! After a stall the turn waits (W), so that tasks run first: the alarm is set for the tick by which
+//! the turn is made, and the driver has a task that makes it sooner. The next check is said to come
+//! at once, as in a turn, because the turn reads all expiries. A firing of the alarm in between sets
+//! it for that tick again, and makes the turn if that has passed.
 //!
 //! Orders that could go wrong, and why they do not:
 //!
@@ -52,6 +59,9 @@
 //! - *A request is noted as the holder releases the lock.* The thread notes it and then tries the
 //!   lock again. The holder releases it and then looks (Q). Each has a sequentially consistent
 //!   fence in between, so one of the two sees the other.
+//! - *The alarm fires while a turn waits, as another thread holds the lock.* The request that it
+//!   notes (Q) sets the alarm for the wait's last tick. If that has passed, a task makes the turn.
+//! - *The task that ends a wait finds the lock taken.* It is told, and tries again.
 //! - *The tick has passed when the alarm is set for it.* A turn then begins once more. Any other
 //!   thread leaves a turn to the alarm's task, and until that comes, the next check stays at the
 //!   tick that has passed: whoever arms something for later leaves it to that turn. By
@@ -102,6 +112,16 @@ pub(crate) trait Hooks {
     /// Before T1, under no lock: a turn may begin.
     fn turn(&self) -> Self::Turn;
 
+    /// At T1, under the lock: after a stall, notes it and returns the tick by which the turn is
+    /// made. Otherwise there is nothing to wait for.
+    fn wait(&self, turn: &mut Self::Turn) -> Option<Tick>;
+
+    /// At W, under no lock: lets tasks run, and then makes the turn from `Place::AfterWait`.
+    fn run_tasks(&self, turn: Self::Turn);
+
+    /// At T1, under the lock: a turn that has waited begins.
+    fn wait_ends(&self, turn: &Self::Turn);
+
     /// At T1, under the lock: the turn begins, for the first time or once more.
     fn turn_begins(&self, turn: &mut Self::Turn);
 
@@ -147,6 +167,8 @@ pub(crate) enum Place {
     Waker,
     /// The alarm's task, which may set any alarm.
     Task,
+    /// A task that has let the others run after a stall.
+    AfterWait,
 }
 
 pub(crate) struct Turns {
@@ -161,6 +183,8 @@ enum State {
     NotBegun,
     /// The alarm is set, or unset while nothing is armed.
     Set(Parts),
+    /// As `Set`, for a tick by which a turn is made that waits.
+    Waiting(Parts, Tick),
     /// A turn has the alarm.
     Turning,
     Ended,
@@ -197,13 +221,37 @@ impl Turns {
         &self.next_check
     }
 
-    /// Turns until the alarm is set for a future tick, or left to its task.
-    pub(crate) fn turn<H: Hooks>(&self, hooks: &H, place: Place) {
+    /// Turns until the alarm is set for a future tick, or left to its task. `false` if the lock was
+    /// taken.
+    pub(crate) fn turn<H: Hooks>(&self, hooks: &H, place: Place) -> bool {
         let mut turn = hooks.turn();
         // T1.
         let Some(mut locked) = self.try_lock() else {
-            return;
+            return false;
         };
+        match locked.waits_until(hooks, &mut turn, place) {
+            // W.
+            Some(Wait::Begins) => {
+                self.next_check.at(Tick::FIRST);
+                self.release(hooks, locked);
+                hooks.run_tasks(turn);
+            }
+            Some(Wait::GoesOn) => self.release(hooks, locked),
+            None => self.turn_locked(hooks, turn, place, locked),
+        }
+        if self.is_asked_again() {
+            self.set_for_earliest(hooks);
+        }
+        true
+    }
+
+    fn turn_locked<'a, H: Hooks>(
+        &'a self,
+        hooks: &H,
+        mut turn: H::Turn,
+        place: Place,
+        mut locked: Locked<'a>,
+    ) {
         let Some(mut parts) = locked.take_to_turn() else {
             return self.release(hooks, locked);
         };
@@ -232,9 +280,6 @@ impl Turns {
         self.release(hooks, locked);
         if needs_task {
             hooks.notify_task();
-        }
-        if self.is_asked_again() {
-            self.set_for_earliest(hooks);
         }
     }
 
@@ -275,6 +320,10 @@ impl Turns {
         expiry: Option<&ShardTick>,
         now: Moment,
     ) {
+        let waits_until = match *locked {
+            State::Waiting(_, until) => Some(until),
+            _ => None,
+        };
         let Some(alarm) = locked.living_alarm() else {
             return self.release(hooks, locked);
         };
@@ -284,6 +333,14 @@ impl Turns {
             }
             drop(locked);
             return hooks.notify_task();
+        }
+        if let Some(until) = waits_until {
+            let is_over = alarm.set(until).is_err();
+            self.release(hooks, locked);
+            if is_over {
+                hooks.notify_task();
+            }
+            return;
         }
         // S3.
         let tick = match expiry {
@@ -345,19 +402,56 @@ impl Turns {
     }
 }
 
+/// A turn that waits at W.
+enum Wait {
+    Begins,
+    GoesOn,
+}
+
 impl State {
+    /// Whether the turn waits: one that comes after a stall, or while another one waits, unless it
+    /// is late for that.
+    fn waits_until<H: Hooks>(
+        &mut self,
+        hooks: &H,
+        turn: &mut H::Turn,
+        place: Place,
+    ) -> Option<Wait> {
+        let alarm = self.living_alarm()?;
+        let may_set = place != Place::Waker || !alarm.needs_task();
+        if let State::Waiting(parts, until) = self {
+            let is_over = place == Place::AfterWait || !may_set || parts.alarm.set(*until).is_err();
+            if !is_over {
+                return Some(Wait::GoesOn);
+            }
+            hooks.wait_ends(turn);
+            return None;
+        }
+        if place == Place::AfterWait || !may_set {
+            return None;
+        }
+        let until = hooks.wait(turn)?;
+        let parts = self.take_to_turn()?;
+        *self = State::Waiting(parts, until);
+        let is_set = self.living_alarm()?.set(until).is_ok();
+        if !is_set {
+            hooks.wait_ends(turn);
+        }
+        is_set.then_some(Wait::Begins)
+    }
+
     /// The alarm, for a turn, unless another turn has it or the runtime has ended.
     fn take_to_turn(&mut self) -> Option<Parts> {
         self.living_alarm()?;
         match std::mem::replace(self, State::Turning) {
-            State::Set(parts) => Some(parts),
+            State::Set(parts) | State::Waiting(parts, _) => Some(parts),
             _ => unreachable!("it has the alarm"),
         }
     }
 
     /// The alarm, unless a turn has it or the runtime has ended.
     fn living_alarm(&mut self) -> Option<&mut Box<dyn Alarm>> {
-        let State::Set(parts) = self else {
+        let (State::Set(parts) | State::Waiting(parts, _)) = self else {
             return None;
         };
         let has_ended = parts.alarm.ended().is_some();
@@ -366,12 +460,12 @@ impl State {
 
     /// The end, and the alarm to drop, if the runtime has ended and this was not noted before.
     fn take_to_end(&mut self) -> Option<(Moment, Parts)> {
-        let State::Set(parts) = self else {
+        let (State::Set(parts) | State::Waiting(parts, _)) = self else {
             return None;
         };
         let ended = parts.alarm.ended()?;
         match std::mem::replace(self, State::Ended) {
-            State::Set(parts) => Some((ended, parts)),
+            State::Set(parts) | State::Waiting(parts, _) => Some((ended, parts)),
             _ => unreachable!("it has the alarm"),
         }
     }

@@ -7,6 +7,8 @@
 //!   Turns::turn                    alarm          reads the clock before any shard; this thread
 //!                                                 takes the alarm and makes the turn, or leaves it
 //!                                                 to the thread that makes one
+//!     Driver::wait                 mod            late by a stall: leaves it to a task, which comes
+//!                                                 after those that have something to read (`rounds`)
 //!     Driver::fire                 mod
 //!       Stalls::turn_begins        clock            notes a stall, if the driver comes late by one
 //!       Shard::fire_batch          shard            each shard, until none has more than a batch:
@@ -33,7 +35,8 @@
 //!       Turns::turn                alarm          in that task
 //! ```
 //!
-//! There is no driver task, so no task and no queue stands between a due and its timer. The waker
+//! There is no driver task, so no task and no queue stands between a due and its timer, but after a
+//! stall (see [`rounds`]). The waker
 //! of one tokio timer, the [alarm](tokio_alarm), makes the turn where tokio wakes its own timers.
 //! It sets the alarm again, or leaves that to the alarm's task. The process's timer has no runtime;
 //! its alarm is a [thread](thread_alarm). No thread waits for another one that sets the alarm: it
@@ -70,12 +73,13 @@
 
 pub(crate) mod alarm;
 mod end;
+mod rounds;
 mod thread_alarm;
 mod tokio_alarm;
 pub(crate) mod waits;
 
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
 use std::time::Duration;
@@ -91,6 +95,7 @@ use crate::sync::{Mutex, lock};
 use crate::shard::{ExpiryChange, Shard, ShardTick, TurnRequests};
 use alarm::{Alarm, Hooks, Place, Turns};
 pub(crate) use end::{Life, Watch, on_a_plain_thread};
+use rounds::{ComeRound, Rounds};
 use thread_alarm::ThreadAlarm;
 use tokio_alarm::TokioAlarm;
 use waits::Waits;
@@ -102,8 +107,12 @@ pub(crate) struct Driver {
     clock: Arc<Clock>,
     /// Notifies the alarm's task, which makes a turn, where there is one.
     alarm_task: Arc<Notify>,
-    /// Where there is no such task, one is spawned here for each turn. `None` after the end.
-    turns_on: Mutex<Option<(Handle, Weak<Driver>)>>,
+    /// Whether turns that are left to a task have one of their own. Otherwise one is spawned for
+    /// each.
+    has_task: AtomicBool,
+    /// Where tasks are spawned. `None` after the end.
+    runtime: Mutex<Option<(Handle, Weak<Driver>)>>,
+    rounds: Rounds,
     /// Wakers for the end, with nothing armed. The driver takes them away when it closes.
     waits: Waits,
     wake_ups: AtomicU64,
@@ -117,7 +126,9 @@ impl Driver {
             shards: OnceLock::new(),
             clock,
             alarm_task: Arc::default(),
-            turns_on: Mutex::new(None),
+            has_task: AtomicBool::new(false),
+            runtime: Mutex::new(None),
+            rounds: Rounds::default(),
             waits: Waits::new(),
             wake_ups: AtomicU64::new(0),
             reporter,
@@ -126,6 +137,7 @@ impl Driver {
 
     /// Begins to drive these shards on the runtime of `handle`. Call this in its context.
     pub(crate) fn begin(self: &Arc<Self>, shards: &[Arc<Shard>], handle: &Handle, life: Life) {
+        *lock(&self.runtime) = Some((handle.clone(), Arc::downgrade(self)));
         self.begin_with(shards, || TokioAlarm::new(self, handle, life));
         // If the runtime has ended, so has the timer.
         self.turns.set_for_earliest(&**self);
@@ -147,9 +159,9 @@ impl Driver {
         self.turns.begin(|| Box::new(make()));
     }
 
-    /// Turns that are left to a task are made by a new one each.
-    fn spawn_turns_on(self: &Arc<Self>, runtime: &Handle) {
-        *lock(&self.turns_on) = Some((runtime.clone(), Arc::downgrade(self)));
+    /// How many timers are due by a tick. `None` for very many.
+    fn overdue(&self, due: Tick) -> Option<usize> {
+        self.shards().map(|shard| shard.overdue(due)).sum()
     }
 
     #[inline]
@@ -217,6 +229,8 @@ impl Driver {
 pub(crate) struct Turn {
     now: Moment,
     late_since: Tick,
+    /// The length of a stall that is yet to be reported.
+    stall: Option<Duration>,
 }
 
 impl Hooks for Driver {
@@ -227,7 +241,33 @@ impl Hooks for Driver {
         Turn {
             now: self.now(),
             late_since: Tick::NEVER,
+            stall: None,
         }
+    }
+
+    fn wait(&self, turn: &mut Turn) -> Option<Tick> {
+        let stalls = self.clock.stalls();
+        if !stalls.may_let_tasks_run(turn.now) || self.clock.is_virtual() {
+            return None;
+        }
+        let until = self.clock.tick().due(self.rounds.begin(turn.now)?);
+        turn.stall = self.note_progress(turn.now);
+        stalls.tasks_run_until(until);
+        Some(until)
+    }
+
+    fn run_tasks(&self, turn: Turn) {
+        self.reporter.driver_was_stalled(turn.stall);
+        let stalls = self.clock.stalls();
+        let Some((runtime, driver)) = lock(&self.runtime).clone() else {
+            return stalls.tasks_have_run();
+        };
+        let due = self.clock.tick().current(turn.now);
+        runtime.spawn(rounds::run(ComeRound(driver), due));
+    }
+
+    fn wait_ends(&self, turn: &Turn) {
+        self.rounds.end(turn.now);
     }
 
     fn turn_begins(&self, turn: &mut Turn) {
@@ -298,8 +338,11 @@ impl Hooks for Driver {
     }
 
     fn notify_task(&self) {
-        let Some((runtime, driver)) = lock(&self.turns_on).clone() else {
+        if self.has_task.load(Ordering::Relaxed) {
             return self.alarm_task.notify_one();
+        }
+        let Some((runtime, driver)) = lock(&self.runtime).clone() else {
+            return;
         };
         // A runtime that shuts down drops the task at once. Then the alarm fires as it ends.
         runtime.spawn(async move {
@@ -323,7 +366,7 @@ impl Hooks for Driver {
         }
         self.reporter.wake_all(&mut waits);
         // It keeps what is left of the runtime.
-        let runtime = lock(&self.turns_on).take();
+        let runtime = lock(&self.runtime).take();
         drop(runtime);
     }
 }

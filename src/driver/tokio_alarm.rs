@@ -195,10 +195,11 @@ impl TokioAlarm {
             self.alternative = Some(runtime.id());
         }
         self.is_pair = !self.clock.is_pausable() && self.alternative.is_none();
-        if self.is_pair {
-            driver.spawn_turns_on(runtime);
-        } else {
+        if !self.is_pair {
             self.spawn_task(driver, runtime);
+        }
+        if self.alternative.is_none() {
+            self.clock.stalls().let_tasks_run();
         }
         if !self.clock.is_pausable() {
             self.set_for_end(1);
@@ -357,6 +358,7 @@ impl TokioAlarm {
     /// Starts a task that makes a turn whenever it is notified, in the runtime and by its clock. It
     /// ends with the driver.
     fn spawn_task(&self, driver: &Driver, runtime: &Handle) {
+        driver.has_task.store(true, Ordering::Relaxed);
         let notify = driver.alarm_task.clone();
         let sentinel = ShutdownSentinel(self.alarm_waker.clone());
         runtime.spawn(async move {

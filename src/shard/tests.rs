@@ -127,6 +127,23 @@ fn a_slot_that_becomes_crowded_brings_the_driver_early() {
     }
 }
 
+#[test]
+fn a_timer_is_overdue_by_its_true_due() {
+    let shard = shard();
+    let arm = |tick| shard.arm(Tick::new(tick), Waker::noop().clone()).unwrap();
+    let overdue = |tick| shard.overdue(Tick::new(tick));
+    let keys = [3, 5, 64, 70, 5_000, 600_000].map(arm);
+    let counts = [2, 3, 63, 64, 69, 70, 4_999, 5_000, 700_000].map(overdue);
+    assert_eq!(counts, [0, 1, 2, 3, 3, 4, 4, 5, 6].map(Some));
+    shard.defer(keys[0], Tick::new(100)).unwrap();
+    shard.disarm(keys[1]);
+    assert_eq!([99, 100].map(overdue), [2, 3].map(Some));
+    let many: Vec<_> = (0..10_000).map(|_| arm(50)).collect();
+    assert_eq!(overdue(49), Some(0));
+    assert_eq!(overdue(50), None, "too many to look at");
+    drop(many);
+}
+
 /// The drop of a task's last waker drops its timers, which takes the lock.
 #[test]
 fn a_waker_that_is_replaced_is_dropped_under_no_lock() {

@@ -92,6 +92,22 @@ impl<T> Wheel<T> {
         Some(taken)
     }
 
+    /// The timers of the slots that have begun by `now`, with their dues, in no order.
+    pub(crate) fn begun_by(&self, now: u64) -> impl Iterator<Item = (u64, &T)> {
+        let has_begun = move |&(number, list): &(usize, &List)| {
+            let shift = shift(number / SLOTS);
+            list.len > 0 && self.nodes[list.head].due >> shift <= now >> shift
+        };
+        let slots = self.rotations.iter().flat_map(|rotation| &rotation.slots);
+        let slots = slots.enumerate().filter(has_begun).map(|(_, list)| list);
+        let overdue = self.overdue.values();
+        let lists = overdue.chain(slots);
+        lists.flat_map(|list| {
+            list.iter(&self.nodes)
+                .map(|(_, node)| (node.due, &node.value))
+        })
+    }
+
     pub(crate) fn remove_at(&mut self, index: u32) -> T {
         let removed = self.remove_with(index, |_| Some(()), |node| node.value);
         removed.expect("the timer is there").1

@@ -24,7 +24,13 @@ struct Driven {
     number: Number,
     closed: AtomicU64,
     notified: AtomicU64,
+    /// Whether the next turn waits.
+    is_late: AtomicBool,
+    waits: AtomicU64,
 }
+
+/// By when a turn is made that waits.
+const WAITS_UNTIL: Tick = Tick::new(9);
 
 /// An alarm that is only a number.
 #[derive(Clone)]
@@ -66,6 +72,8 @@ impl Driven {
             },
             closed: AtomicU64::new(0),
             notified: AtomicU64::new(0),
+            is_late: AtomicBool::new(false),
+            waits: AtomicU64::new(0),
         };
         driven.turns.begin(|| Box::new(driven.number.clone()));
         driven.turns.next_check().at(Tick::new(1));
@@ -98,6 +106,17 @@ impl Hooks for Driven {
     type Report = ();
 
     fn turn(&self) {}
+
+    fn wait(&self, (): &mut ()) -> Option<Tick> {
+        let is_late = self.is_late.swap(false, Ordering::Relaxed);
+        is_late.then_some(WAITS_UNTIL)
+    }
+
+    fn run_tasks(&self, (): ()) {
+        self.waits.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn wait_ends(&self, (): &()) {}
 
     fn turn_begins(&self, _: &mut ()) {}
 
@@ -184,6 +203,74 @@ fn no_arm_is_lost_beside_a_turn_or_another_arm() {
             arm.join().unwrap();
         }
         assert_eq!(driven.is_set_for(), Tick::new(5));
+    });
+}
+
+/// Fails when the next check stays where it was as the wait begins, and when a request that is noted
+/// in the wait sets the alarm for the earliest expiry.
+#[test]
+fn no_arm_is_lost_beside_a_turn_that_waits() {
+    with_few_preemptions(|| {
+        let driven = Driven::new();
+        driven.is_late.store(true, Ordering::Relaxed);
+        let arms = {
+            let driven = driven.clone();
+            thread::spawn(move || driven.arm(0, 5))
+        };
+        let fires = {
+            let driven = driven.clone();
+            thread::spawn(move || driven.fire())
+        };
+        driven.fire();
+        fires.join().unwrap();
+        arms.join().unwrap();
+        // One of the two firings begins the wait, and the other one is no end of it.
+        assert_eq!(driven.waits.load(Ordering::Relaxed), 1);
+        assert_eq!(driven.made.load(Ordering::Relaxed), 0, "it waits");
+        assert_eq!(driven.is_set_for(), WAITS_UNTIL);
+        assert!(driven.turns.turn(&*driven, Place::AfterWait));
+        assert_eq!(driven.is_set_for(), Tick::new(5));
+    });
+}
+
+/// The alarm fires as another thread holds its lock. Fails when the request sets nothing.
+#[test]
+fn a_turn_that_waits_is_made_at_its_last_tick() {
+    with_few_preemptions(|| {
+        let driven = Driven::new();
+        driven.is_late.store(true, Ordering::Relaxed);
+        driven.fire();
+        driven
+            .number
+            .passed
+            .store(WAITS_UNTIL.get(), Ordering::Release);
+        let ends = {
+            let driven = driven.clone();
+            thread::spawn(move || driven.turns.set_for_earliest(&*driven))
+        };
+        driven.fire();
+        ends.join().unwrap();
+        let is_made = driven.made.load(Ordering::Relaxed) > 0;
+        assert!(is_made || driven.notified.load(Ordering::Relaxed) > 0);
+    });
+}
+
+/// Fails when a thread that releases the lock looks for no end while a turn waits.
+#[test]
+fn an_end_is_found_while_a_turn_waits() {
+    with_few_preemptions(|| {
+        let driven = Driven::new();
+        driven.is_late.store(true, Ordering::Relaxed);
+        let ends = {
+            let driven = driven.clone();
+            thread::spawn(move || {
+                driven.number.has_ended.store(true, Ordering::Release);
+                driven.fire();
+            })
+        };
+        driven.fire();
+        ends.join().unwrap();
+        assert_eq!(driven.closed.load(Ordering::Relaxed), 1);
     });
 }
 

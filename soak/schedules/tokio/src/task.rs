@@ -123,6 +123,19 @@ impl<T> fmt::Debug for JoinHandle<T> {
     }
 }
 
+/// Goes to the end of the run queue, once.
+pub async fn yield_now() {
+    let mut is_first = true;
+    let poll = |cx: &mut Context<'_>| {
+        if std::mem::take(&mut is_first) {
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        Poll::Ready(())
+    };
+    std::future::poll_fn(poll).await;
+}
+
 pub mod coop {
     use std::task::{Context, Poll};
 

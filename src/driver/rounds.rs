@@ -1,0 +1,143 @@
+//! After a stall the tasks run first.
+//!
+//! While a process is stopped or its workers are blocked, messages arrive in sockets that no task
+//! has read. tokio fires its timers in the round of its driver in which it hands out the readiness
+//! of the sockets, and after a stop by signals even a round before. So a task that races a read
+//! against a sleep finds the sleep elapsed, though the message came in time. And where a `select!`
+//! draws its branch by lot, a sleep that has fired may win over a message that has been read, too.
+//! So the tasks have to be polled before the timers fire, and not only woken.
+//!
+//! A turn that comes late by a stall therefore waits (W in [`alarm`](super::alarm)), and a task makes
+//! it once the other tasks have come round:
+//!
+//! ```text
+//!   no wait --(a turn, late by a stall)--> waits --(the tasks have come round, or LONGEST is over)--> rests
+//!      ^                                                                                                |
+//!      +---------------------(REST times as long as the wait took, and the task has ended)--------------+
+//! ```
+//!
+//! - **When have they come round?** The task goes through *rounds*. In each it lets the runtime's
+//!   driver hand out what lies in the sockets, by a short sleep of tokio's, and goes to the end of
+//!   the run queue some times. Tasks that had something to read have then dropped or reset their
+//!   timers. So they have come round once a round leaves as many timers overdue as it found. How
+//!   much tokio does in a round only decides how many it takes.
+//! - The first round never ends it: after a stop by signals the runtime's driver may have handed
+//!   out nothing in it.
+//! - **The wait is bounded in time**, whatever the tasks do: by [`LONGEST`], rounded up to a tick,
+//!   the alarm makes the turn. None begins while the task runs, and none soon after one. So a
+//!   program that blocks again and again delays its timers for a fifth of the time at most.
+//! - The stall ends as the wait begins, and the next one begins with its last tick. So the wait is
+//!   no part of a stall. A timer that fires after it counts as late since its due.
+//! - On a loaded machine the rounds may take longer than the wait. They go on, because the grace of
+//!   a deadline ends after both its time and the rounds (see `clock::stalls`).
+//!
+//! Nothing waits on a timer whose deadlines have no grace, on the process's timer, whose thread
+//! hands out no readiness, on a virtual clock, which has no stalls, and on tokio's alternative
+//! timer, which may be touched only by the alarm's task.
+//!
+//! Only a thread that holds the alarm's lock writes the state. `Stalls` tells other threads whether
+//! the task runs. It is dropped by a runtime that shuts down, and then it runs no more.
+
+use std::sync::Weak;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::task::yield_now;
+use tokio::time::sleep;
+
+use super::Driver;
+use super::alarm::Place;
+use crate::clock::tick::{Moment, Tick};
+
+/// As long as the shortest grace of a deadline.
+const LONGEST: Duration = Duration::from_millis(100);
+
+/// For so many times as long as a wait took, none begins.
+const REST: u32 = 4;
+
+/// How often the task goes to the end of the run queue in a round. More save rounds where very many
+/// tasks are ready.
+const YIELDS: usize = 64;
+
+#[derive(Debug, Default)]
+pub(super) struct Rounds {
+    /// As bits of a [`Moment`], like the next one. Relaxed: the alarm's lock orders both.
+    began: AtomicU64,
+    rests_until: AtomicU64,
+}
+
+impl Rounds {
+    /// Begins a wait at `now`, and returns the moment by which it ends. `None` soon after one.
+    pub(super) fn begin(&self, now: Moment) -> Option<Moment> {
+        if now < Moment::from_bits(self.rests_until.load(Ordering::Relaxed)) {
+            return None;
+        }
+        self.began.store(now.to_bits(), Ordering::Relaxed);
+        Some(now.after(LONGEST))
+    }
+
+    pub(super) fn end(&self, now: Moment) {
+        let waited = now.since(Moment::from_bits(self.began.load(Ordering::Relaxed)));
+        let rests_until = now.after(REST * waited.min(LONGEST));
+        self.rests_until
+            .store(rests_until.to_bits(), Ordering::Relaxed);
+    }
+}
+
+/// Ends once the other tasks have come round, and then makes the turn that waits for that. `due` is
+/// the tick up to which a timer is overdue.
+pub(super) async fn run(tasks: ComeRound, due: Tick) {
+    let mut overdue = None;
+    for round in 1.. {
+        // Fires once readiness was handed out.
+        sleep(Duration::from_millis(1)).await;
+        for _ in 0..YIELDS {
+            yield_now().await;
+        }
+        let Some(driver) = tasks.0.upgrade() else {
+            return;
+        };
+        let left = driver.overdue(due);
+        if round > 1 && left.is_some() && left == overdue {
+            break;
+        }
+        overdue = left;
+    }
+    while let Some(driver) = tasks.0.upgrade() {
+        if driver.turns.turn(&*driver, Place::AfterWait) {
+            break;
+        }
+        drop(driver);
+        yield_now().await;
+    }
+}
+
+/// Held by the task, and dropped with it.
+pub(super) struct ComeRound(pub(super) Weak<Driver>);
+
+impl Drop for ComeRound {
+    fn drop(&mut self) {
+        if let Some(driver) = self.0.upgrade() {
+            driver.clock.stalls().tasks_have_run();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_wait_begins_soon_after_one() {
+        let rounds = Rounds::default();
+        let at = |ms| Moment::EPOCH.after(Duration::from_millis(ms));
+        assert_eq!(rounds.begin(at(0)), Some(at(100)));
+        rounds.end(at(10));
+        assert_eq!(rounds.begin(at(49)), None, "it took 10 ms");
+        assert_eq!(rounds.begin(at(50)), Some(at(150)));
+        // The worker was blocked, which is no part of the wait.
+        rounds.end(at(5_000));
+        assert_eq!(rounds.begin(at(5_399)), None);
+        assert_eq!(rounds.begin(at(5_400)), Some(at(5_500)));
+    }
+}
