@@ -1,5 +1,5 @@
 //! Runs small random programs of a `Sleep`, a `Deadline` and both maps under random schedules of
-//! their threads, for what is too large for `tests/loom`:
+//! their threads, and on clocks that step, for what is too large for `tests/loom`:
 //!
 //! ```sh
 //! SCHEDULES=100000 cargo run --release -p tickwheel-schedules    # 100,000 of each program
@@ -20,7 +20,7 @@
 //! | package | what |
 //! |---|---|
 //! | `tickwheel` | `src/lib.rs` of the crate, with the next two as its `std` and its `tokio` |
-//! | `std` | the standard library with shuttle's locks, atomics, threads and thread-locals, and with a clock that passes by 1 ns with each reading, and else when somebody lets time pass |
+//! | `std` | the standard library with shuttle's locks, atomics, threads and thread-locals, and with a clock that passes by 1 ns with each reading, and else when somebody lets time pass or makes it step |
 //! | `tokio` | sleeps, a time driver and tasks, which behave as tokio's: `tests/tokio.rs` compares them |
 //! | `../model` | whether the calls on a delayed value and what came of it are possible; the soak has it too |
 //! | this one | the programs |
@@ -46,6 +46,8 @@
 //! - Nothing is early: nothing expires before the time that the last call to set it gave it.
 //! - Nothing that is gone pulls a clock along that can be paused.
 //! - In the end the maps are empty, and nothing is armed.
+//! - A clock that steps back a little, differs between threads or jumps ahead ends nothing. Nothing
+//!   is early or late by more than that.
 //!
 //! # How it was seen to fail
 //!
@@ -72,10 +74,12 @@
 //! | the turn links no timer again whose word is due later | `deadline`, `sleep` |
 //! | a move to earlier does not wake the task that waits for a warning | `warn_before` |
 //! | a task that is woken for an earlier due keeps the check for the later one | `warn_before` |
+//! | an alarm that has elapsed by one reading of the clock, and lies ahead by the next, shows the runtime's end | `clock` |
 //! | an alarm that elapses while it is set anew, outside of a turn, counts as set | `deadline_map`, `restart`, `sleep` |
 
 #[path = "../../src/calls.rs"]
 mod calls;
+mod clock;
 mod deadline;
 mod deadline_map;
 mod delay_map;
@@ -125,7 +129,8 @@ struct Options {
     twice: bool,
 }
 
-const PROGRAMS: [(&str, fn()); 6] = [
+const PROGRAMS: [(&str, fn()); 7] = [
+    ("clock", clock::run),
     ("deadline", deadline::run),
     ("warn_before", deadline::run_with_warnings),
     ("deadline_map", deadline_map::run),

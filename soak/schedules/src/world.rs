@@ -7,7 +7,7 @@ use std::time::Duration;
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::thread::{self, JoinHandle};
 use tickwheel::{Instant, Timer};
-use under_std::time::{is_coarse, pass, passed};
+use under_std::time::{fall_behind_here, is_coarse, pass, passed};
 use under_tokio::runtime::{Handle, Kind, Runtime, RuntimeFlavor, be_worker};
 
 use crate::record::{self, tell};
@@ -43,18 +43,25 @@ pub struct Place {
 
 impl World {
     pub fn begin() -> World {
-        under_std::time::begin();
-        record::begin();
-        let kind = pick(&[
+        let kinds = [
             Kind::MultiThread,
             Kind::MultiThread,
             Kind::CurrentThread,
             #[cfg(feature = "test-util")]
             Kind::Paused,
-        ]);
+        ];
+        World::begin_with(&kinds, 5, Duration::ZERO)
+    }
+
+    /// With a runtime of one of these kinds, of which one in so many ends early, or none. The clock
+    /// of the driver's thread is that far behind.
+    pub fn begin_with(kinds: &[Kind], early_ends: u64, drivers_clock: Duration) -> World {
+        under_std::time::begin();
+        record::begin();
+        let kind = pick(kinds);
         // Nothing is punctual on a coarse clock.
         let is_punctual = one_in(2) && !is_coarse();
-        let ends_early = one_in(5);
+        let ends_early = early_ends > 0 && one_in(early_ends);
         let tick = Duration::from_micros(if one_in(2) { TICKS[0] } else { pick(&TICKS) });
         tell(|| {
             let world = format!("punctual: {is_punctual}, ends early: {ends_early}");
@@ -82,7 +89,10 @@ impl World {
         let turns = if ends_early { below(8) } else { u64::MAX };
         let driver = {
             let runtime = runtime.clone();
-            thread::spawn(move || drive(&runtime, turns, is_punctual))
+            thread::spawn(move || {
+                fall_behind_here(drivers_clock);
+                drive(&runtime, turns, is_punctual);
+            })
         };
         World {
             timer,

@@ -1,6 +1,8 @@
 //! The clock: it passes by a nanosecond with each reading, as the system's does at least, and else
 //! only when somebody lets time pass. Each reading is a point at which shuttle may switch threads,
 //! so time may pass right before it.
+//!
+//! A program may make it a worse clock: one that steps back, or that differs between threads.
 
 use std::cell::Cell;
 use std::ops::{Add, Sub};
@@ -11,6 +13,13 @@ std::thread_local! {
     /// How much time has passed. All threads of a schedule run on one thread of the system's.
     static PASSED: Cell<Duration> = const { Cell::new(Duration::ZERO) };
     static GRAIN: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+    /// How far all readings are behind.
+    static BEHIND: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+}
+
+shuttle::thread_local! {
+    /// How much further those of this thread are.
+    static BEHIND_HERE: Cell<Duration> = const { Cell::new(Duration::ZERO) };
 }
 
 /// The clock's reading at the beginning of a schedule. There is time before it, for instants in the
@@ -20,6 +29,18 @@ const ORIGIN: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 /// A schedule begins, and with it time.
 pub fn begin() {
     PASSED.set(Duration::ZERO);
+    BEHIND.set(Duration::ZERO);
+}
+
+/// From now on all readings are so far behind the time that has passed. So the clock steps back or
+/// ahead.
+pub fn fall_behind(by: Duration) {
+    BEHIND.set(by);
+}
+
+/// As `fall_behind`, for the readings of this thread.
+pub fn fall_behind_here(by: Duration) {
+    BEHIND_HERE.with(|here| here.set(by));
 }
 
 /// Lets time pass.
@@ -65,7 +86,8 @@ impl Instant {
     /// The reading of a clock that stands.
     pub fn now_standing() -> Instant {
         shuttle::thread::sleep(Duration::ZERO); // shuttle may switch here.
-        Instant(ORIGIN + passed())
+        let behind = BEHIND.get() + BEHIND_HERE.with(Cell::get);
+        Instant(ORIGIN + passed() - behind)
     }
 
     pub fn elapsed(&self) -> Duration {
