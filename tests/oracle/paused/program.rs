@@ -155,6 +155,10 @@ pub(crate) enum Ending {
     WithItsRuntime,
 }
 
+/// The ticks of timers, in microseconds. Some are no whole milliseconds, and so begin between two
+/// lines of tokio's grid.
+const TICKS: [Micros; 7] = [1_500, 2_500, 7_300, 10_000, 16_667, 50_000, 100_000];
+
 /// What timers there are, and what is done with them.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
@@ -178,10 +182,12 @@ pub(crate) fn random(seed: u64, most: usize) -> Program {
     let mut random = Rng::with_seed(seed);
     let timers = (0..random.u8(1..=3))
         .map(|_| {
-            let odd = random.u64(1_000..20_000);
-            let tick = random.choice([1_000, 1_000, 1_000, 10_000, 100_000, odd]);
-            let shards = random.choice([1, 1, 4, 3]);
-            (tick.unwrap(), shards.unwrap())
+            let tick = match random.u8(..6) {
+                0..3 => 1_000,
+                3 | 4 => random.choice(TICKS).unwrap(),
+                _ => random.u64(1_000..20_000),
+            };
+            (tick, random.choice([1, 1, 4, 3]).unwrap())
         })
         .collect();
     let themes = [Theme::Sleepers, Theme::Deadlines, Theme::Values, Theme::All];
