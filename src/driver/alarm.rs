@@ -63,9 +63,9 @@
 //!   notes (Q) sets the alarm for the wait's last tick. If that has passed, a task makes the turn.
 //! - *The task that ends a wait finds the lock taken.* It is told, and tries again.
 //! - *The tick has passed when the alarm is set for it.* A turn then begins once more. Any other
-//!   thread leaves a turn to the alarm's task, and until that comes, the next check stays at the
-//!   tick that has passed: whoever arms something for later leaves it to that turn. By
-//!   `note_missed`, each shard knows that what is armed for that tick or before is due at once.
+//!   thread leaves a turn to the alarm's task. By `note_missed`, each shard knows that what is armed
+//!   for that tick or before is due at once. No check is announced until the task makes the turn,
+//!   so whoever arms something for later asks, too, and learns whether that has passed.
 //!
 //! Invariants:
 //!
@@ -356,6 +356,7 @@ impl Turns {
         let set = alarm.set(tick);
         if let Err(missed) = set {
             hooks.note_missed(missed);
+            self.next_check.at(Tick::NEVER);
         }
         self.release(hooks, locked);
         hooks.report(report);

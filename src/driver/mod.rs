@@ -110,6 +110,8 @@ pub(crate) struct Driver {
     /// Whether turns that are left to a task have one of their own. Otherwise one is spawned for
     /// each.
     has_task: AtomicBool,
+    /// Whether such a task has yet to run.
+    is_turn_spawned: AtomicBool,
     /// Where tasks are spawned. `None` after the end.
     runtime: Mutex<Option<(Handle, Weak<Driver>)>>,
     rounds: Rounds,
@@ -127,6 +129,7 @@ impl Driver {
             clock,
             alarm_task: Arc::default(),
             has_task: AtomicBool::new(false),
+            is_turn_spawned: AtomicBool::new(false),
             runtime: Mutex::new(None),
             rounds: Rounds::default(),
             waits: Waits::new(),
@@ -341,12 +344,17 @@ impl Hooks for Driver {
         if self.has_task.load(Ordering::Relaxed) {
             return self.alarm_task.notify_one();
         }
+        // The task takes it back before its turn, which then sees what came before.
+        if self.is_turn_spawned.swap(true, Ordering::AcqRel) {
+            return;
+        }
         let Some((runtime, driver)) = lock(&self.runtime).clone() else {
             return;
         };
         // A runtime that shuts down drops the task at once. Then the alarm fires as it ends.
         runtime.spawn(async move {
             if let Some(driver) = driver.upgrade() {
+                driver.is_turn_spawned.swap(false, Ordering::AcqRel);
                 driver.handle_task();
             }
         });

@@ -53,7 +53,10 @@ fn programs_leave_nothing_behind() {
         let run = || replay(&program).map(drop);
         assert_eq!(run(), Ok(()), "seed {seed}");
         let before = used();
-        assert_eq!(run(), Ok(()), "seed {seed}");
+        // Twice, because the registry of runtimes lets ended ones go at every second new one.
+        for _ in 0..2 {
+            assert_eq!(run(), Ok(()), "seed {seed}");
+        }
         let grown = grown_since(before);
         assert!(grown < 1_000, "seed {seed}: {grown} bytes are lost");
     }
