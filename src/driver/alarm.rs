@@ -61,10 +61,14 @@
 //!   fence in between, so one of the two sees the other.
 //! - *The alarm fires while a turn waits, as another thread holds the lock.* The request that it
 //!   notes (Q) sets the alarm for the wait's last tick. If that has passed, a task makes the turn.
-//! - *The task that ends a wait finds the lock taken.* It is told, and tries again.
+//! - *A task that makes a turn finds the lock taken*, maybe by the thread that has left the turn to
+//!   it. The request that it notes leaves another turn to a task. That of the task that ends a wait
+//!   finds the wait over.
 //! - *The tick has passed when the alarm is set for it.* A turn then begins once more. Any other
 //!   thread leaves a turn to the alarm's task. By `note_missed`, each shard knows that what is armed
-//!   for that tick or before is due at once. No check is announced until the task makes the turn,
+//!   for that tick or before is due at once. Where the thread's clock is behind tokio's, the reset
+//!   to the past itself notes a request, without end; so that thread sets the alarm no more, and
+//!   leaves each further request to a task. No check is announced until the task makes the turn,
 //!   so whoever arms something for later asks, too, and learns whether that has passed.
 //!
 //! Invariants:
@@ -116,7 +120,7 @@ pub(crate) trait Hooks {
     /// made. Otherwise there is nothing to wait for.
     fn wait(&self, turn: &mut Self::Turn) -> Option<Tick>;
 
-    /// At W, under no lock: lets tasks run, and then makes the turn from `Place::AfterWait`.
+    /// At W, under no lock: lets tasks run, and then ends the wait by `Turns::end_wait`.
     fn run_tasks(&self, turn: Self::Turn);
 
     /// At T1, under the lock: a turn that has waited begins.
@@ -167,13 +171,14 @@ pub(crate) enum Place {
     Waker,
     /// The alarm's task, which may set any alarm.
     Task,
-    /// A task that has let the others run after a stall.
-    AfterWait,
 }
 
 pub(crate) struct Turns {
     state: Mutex<State>,
     is_asked: AtomicBool,
+    /// Whether the tasks have run for which a turn waits. Written without the lock by the one that
+    /// knows.
+    has_waited: AtomicBool,
     /// When the driver reads the next expiries, at the latest. Written under the lock, and once
     /// more after the end.
     next_check: NextCheck,
@@ -204,6 +209,7 @@ impl Turns {
         Turns {
             state: Mutex::new(State::NotBegun),
             is_asked: AtomicBool::new(false),
+            has_waited: AtomicBool::new(false),
             next_check: NextCheck::new(Tick::NEVER),
         }
     }
@@ -221,17 +227,25 @@ impl Turns {
         &self.next_check
     }
 
-    /// Turns until the alarm is set for a future tick, or left to its task. `false` if the lock was
-    /// taken.
-    pub(crate) fn turn<H: Hooks>(&self, hooks: &H, place: Place) -> bool {
+    /// Makes the turn that waits, in a task.
+    pub(crate) fn end_wait<H: Hooks>(&self, hooks: &H) {
+        // Release: pairs with the Acquire of each look.
+        self.has_waited.store(true, Ordering::Release);
+        self.turn(hooks, Place::Task);
+    }
+
+    /// Turns until the alarm is set for a future tick, or left to its task.
+    pub(crate) fn turn<H: Hooks>(&self, hooks: &H, place: Place) {
         let mut turn = hooks.turn();
         // T1.
         let Some(mut locked) = self.try_lock() else {
-            return false;
+            return;
         };
-        match locked.waits_until(hooks, &mut turn, place) {
+        let has_waited = self.has_waited.load(Ordering::Acquire);
+        match locked.wait(hooks, &mut turn, place, has_waited) {
             // W.
             Some(Wait::Begins) => {
+                self.has_waited.store(false, Ordering::Relaxed);
                 self.next_check.at(Tick::FIRST);
                 self.release(hooks, locked);
                 hooks.run_tasks(turn);
@@ -242,7 +256,6 @@ impl Turns {
         if self.is_asked_again() {
             self.set_for_earliest(hooks);
         }
-        true
     }
 
     fn turn_locked<'a, H: Hooks>(
@@ -292,55 +305,66 @@ impl Turns {
         let Some(locked) = self.try_lock() else {
             return;
         };
-        self.set_locked(hooks, locked, Some(expiry), now);
+        let is_left = self.set_locked(hooks, locked, Some(expiry), now);
         if self.is_asked_again() {
-            self.set_for_earliest_at(hooks, now);
+            self.serve(hooks, now, is_left);
         }
     }
 
     /// Sets the alarm for the earliest expiry, unless the thread that holds the lock does.
     pub(crate) fn set_for_earliest<H: Hooks>(&self, hooks: &H) {
-        self.set_for_earliest_at(hooks, hooks.now());
+        self.serve(hooks, hooks.now(), false);
     }
 
-    fn set_for_earliest_at<H: Hooks>(&self, hooks: &H, now: Moment) {
+    /// Q: serves requests, until there is none. Once a turn is left to a task, so are they, but for
+    /// the end: another try to set the alarm might note the next request.
+    fn serve<H: Hooks>(&self, hooks: &H, now: Moment, mut is_left: bool) {
         while let Some(locked) = self.try_lock() {
-            self.set_locked(hooks, locked, None, now);
+            if is_left {
+                self.release(hooks, locked);
+                hooks.notify_task();
+            } else {
+                is_left = self.set_locked(hooks, locked, None, now);
+            }
             if !self.is_asked_again() {
                 return;
             }
         }
     }
 
-    /// Sets the alarm for an expiry, or for the earliest one, and releases the lock.
+    /// Sets the alarm for an expiry, or for the earliest one, and releases the lock. Returns whether
+    /// that was too late, and a turn is left to a task.
     fn set_locked<H: Hooks>(
         &self,
         hooks: &H,
         mut locked: Locked<'_>,
         expiry: Option<&ShardTick>,
         now: Moment,
-    ) {
+    ) -> bool {
+        let has_waited = self.has_waited.load(Ordering::Acquire);
         let waits_until = match *locked {
             State::Waiting(_, until) => Some(until),
             _ => None,
         };
         let Some(alarm) = locked.living_alarm() else {
-            return self.release(hooks, locked);
+            self.release(hooks, locked);
+            return false;
         };
         if alarm.needs_task() {
             if let Some(expiry) = expiry {
                 hooks.waits_for_task(expiry);
             }
             drop(locked);
-            return hooks.notify_task();
+            hooks.notify_task();
+            return false;
         }
         if let Some(until) = waits_until {
-            let is_over = alarm.set(until).is_err();
+            let is_over = has_waited || alarm.set(until).is_err();
             self.release(hooks, locked);
             if is_over {
                 hooks.notify_task();
             }
-            return;
+            return is_over;
         }
         // S3.
         let tick = match expiry {
@@ -349,7 +373,8 @@ impl Turns {
         };
         // It may be deferred since it was lowered, and would pull virtual time along.
         if expiry.is_some() && tick >= self.next_check.tick() {
-            return self.release(hooks, locked);
+            self.release(hooks, locked);
+            return false;
         }
         let report = hooks.note_wait(tick, now);
         self.next_check.at(tick);
@@ -363,6 +388,7 @@ impl Turns {
         if set.is_err() {
             hooks.notify_task();
         }
+        set.is_err()
     }
 
     /// R: releases the lock outside of a turn, and closes the timer if its runtime has ended.
@@ -410,25 +436,26 @@ enum Wait {
 }
 
 impl State {
-    /// Whether the turn waits: one that comes after a stall, or while another one waits, unless it
-    /// is late for that.
-    fn waits_until<H: Hooks>(
+    /// Whether the turn waits: one that comes after a stall, or while another one waits, unless that
+    /// is over.
+    fn wait<H: Hooks>(
         &mut self,
         hooks: &H,
         turn: &mut H::Turn,
         place: Place,
+        has_waited: bool,
     ) -> Option<Wait> {
         let alarm = self.living_alarm()?;
         let may_set = place != Place::Waker || !alarm.needs_task();
         if let State::Waiting(parts, until) = self {
-            let is_over = place == Place::AfterWait || !may_set || parts.alarm.set(*until).is_err();
+            let is_over = has_waited || !may_set || parts.alarm.set(*until).is_err();
             if !is_over {
                 return Some(Wait::GoesOn);
             }
             hooks.wait_ends(turn);
             return None;
         }
-        if place == Place::AfterWait || !may_set {
+        if !may_set {
             return None;
         }
         let until = hooks.wait(turn)?;

@@ -46,7 +46,6 @@ use tokio::task::yield_now;
 use tokio::time::sleep;
 
 use super::Driver;
-use super::alarm::Place;
 use crate::clock::tick::{Moment, Tick};
 
 /// As long as the shortest grace of a deadline.
@@ -103,12 +102,8 @@ pub(super) async fn run(tasks: ComeRound, due: Tick) {
         }
         overdue = left;
     }
-    while let Some(driver) = tasks.0.upgrade() {
-        if driver.turns.turn(&*driver, Place::AfterWait) {
-            break;
-        }
-        drop(driver);
-        yield_now().await;
+    if let Some(driver) = tasks.0.upgrade() {
+        driver.turns.end_wait(&*driver);
     }
 }
 

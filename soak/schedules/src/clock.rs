@@ -47,6 +47,9 @@ enum What {
     Value,
 }
 
+/// For so long at most a turn waits for tasks after a stall.
+const MOST_WAIT: Duration = Duration::from_millis(100);
+
 /// By how much the clock may be wrong, without a jump.
 const STEPS: [u64; 5] = [30, 50, 300, 1_000, 5_000];
 
@@ -102,10 +105,11 @@ pub fn run() {
             continue;
         };
         let due = one.armed.ended + one.delay + step;
-        // A jump is a stall, of which only a deadline knows.
+        // A jump is a stall, after which tasks run first. A deadline has a grace besides.
         let grace = match one.what {
-            What::Deadline if jumped.max(woken) > LONGEST => world.tick + LONGEST,
-            _ => Duration::ZERO,
+            _ if jumped.max(woken) <= LONGEST => Duration::ZERO,
+            What::Deadline => world.tick + MOST_WAIT.max(LONGEST),
+            What::Sleep | What::Value => world.tick + MOST_WAIT,
         };
         let in_time = over.max(since).max(due) + world.tick + 3 * MS + grace;
         assert!(woken <= in_time, "late: {one:?}, {fault:?} by {step:?}");

@@ -228,8 +228,26 @@ fn no_arm_is_lost_beside_a_turn_that_waits() {
         assert_eq!(driven.waits.load(Ordering::Relaxed), 1);
         assert_eq!(driven.made.load(Ordering::Relaxed), 0, "it waits");
         assert_eq!(driven.is_set_for(), WAITS_UNTIL);
-        assert!(driven.turns.turn(&*driven, Place::AfterWait));
+        driven.turns.end_wait(&*driven);
         assert_eq!(driven.is_set_for(), Tick::new(5));
+    });
+}
+
+/// Fails when the task that has waited leaves no trace at a taken lock.
+#[test]
+fn a_wait_that_ends_as_the_lock_is_taken_is_over() {
+    with_few_preemptions(|| {
+        let driven = Driven::new();
+        driven.is_late.store(true, Ordering::Relaxed);
+        driven.fire();
+        let asks = {
+            let driven = driven.clone();
+            thread::spawn(move || driven.turns.set_for_earliest(&*driven))
+        };
+        driven.turns.end_wait(&*driven);
+        asks.join().unwrap();
+        let is_made = driven.made.load(Ordering::Relaxed) > 0;
+        assert!(is_made || driven.notified.load(Ordering::Relaxed) > 0);
     });
 }
 
