@@ -8,6 +8,8 @@ use crate::paused::{Ending, Program, replay};
 /// Runs a program that is mended.
 fn found(timers: &[(u64, u8)], ops: &[Op]) {
     let program = Program {
+        made_after: 0,
+        is_made_outside: false,
         timers: timers.to_vec(),
         ops: ops.to_vec(),
         ending: Ending::AtOnce,

@@ -75,7 +75,7 @@ pub(crate) fn after(at: At, duration: Duration) -> At {
 }
 
 /// The ticks of a timer. They begin on the line of the grid on which, or after which, the timer was
-/// made.
+/// made, or just there if a plain thread has made it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ticks {
     length: At,
@@ -83,11 +83,19 @@ pub(crate) struct Ticks {
 }
 
 impl Ticks {
-    pub(crate) fn new(length: Duration, made_at: At) -> Ticks {
+    pub(crate) fn new(length: Duration, made_at: At, is_made_outside: bool) -> Ticks {
+        let line = line_until(made_at) * MS;
         Ticks {
             length: after(0, length),
-            begin: line_until(made_at) * MS,
+            begin: if is_made_outside { made_at } else { line },
         }
+    }
+
+    /// Whether what is due then, and is not armed, is ready now: by the milliseconds since the
+    /// beginning of the ticks.
+    pub(crate) fn is_ready(self, due: At, now: At) -> bool {
+        let since = |at: At| at.saturating_sub(self.begin);
+        line_from(since(due)) <= line_until(since(now))
     }
 
     pub(crate) fn length(self) -> Duration {

@@ -162,6 +162,10 @@ const TICKS: [Micros; 7] = [1_500, 2_500, 7_300, 10_000, 16_667, 50_000, 100_000
 /// What timers there are, and what is done with them.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
+    /// How long after the runtime its timers are made.
+    pub(crate) made_after: Micros,
+    /// A plain thread makes them. Then their ticks begin just there, and not on tokio's grid.
+    pub(crate) is_made_outside: bool,
     /// The tick in microseconds, the shards.
     pub(crate) timers: Vec<(Micros, u8)>,
     pub(crate) ops: Vec<Op>,
@@ -180,6 +184,11 @@ enum Theme {
 /// Makes a random program of at most so many operations.
 pub(crate) fn random(seed: u64, most: usize) -> Program {
     let mut random = Rng::with_seed(seed);
+    let made_after = match random.u8(..3) {
+        0 => random.u64(1..3_000),
+        _ => 0,
+    };
+    let is_made_outside = random.u8(..4) == 0;
     let timers = (0..random.u8(1..=3))
         .map(|_| {
             let tick = match random.u8(..6) {
@@ -203,6 +212,8 @@ pub(crate) fn random(seed: u64, most: usize) -> Program {
     let endings = [Ending::RunsOut, Ending::AtOnce, Ending::WithItsRuntime];
     let ending = maker.random.choice(endings).unwrap();
     Program {
+        made_after,
+        is_made_outside,
         timers,
         ops,
         ending,
@@ -223,6 +234,8 @@ pub(crate) fn random_large(seed: u64) -> Program {
     };
     let count = maker.random.usize(8..24);
     Program {
+        made_after: 0,
+        is_made_outside: false,
         timers: vec![(tick, 1)],
         ops: (0..count).map(|_| maker.large()).collect(),
         ending: maker

@@ -11,7 +11,7 @@ use futures::future::{FutureExt, LocalBoxFuture};
 use tickwheel::error::Elapsed;
 use tickwheel::{Duration, Instant, Sleep, Timeout, Timer};
 
-use super::clock::{At, Clock, FAR, Ticks, after, line_from, line_until};
+use super::clock::{At, Clock, FAR, Ticks, after};
 use super::program::{Op, duration};
 use super::waiter::{Expected, Waiter};
 use crate::common::catch;
@@ -76,7 +76,7 @@ impl Model {
 
     /// Whether a poll must be ready, and whether it may be.
     fn ready(&self, now: Now) -> (bool, bool) {
-        let is_on_grid = line_from(self.due) <= line_until(now.at);
+        let is_on_grid = self.ticks.is_ready(self.due, now.at);
         let may = is_on_grid || self.has_elapsed || self.has_fired;
         let was_due_when_set = self.due <= self.set_at && !self.is_armed;
         let was_missed = self.has_surely_fired(now);
@@ -90,7 +90,7 @@ impl Model {
         if !self.was_touched && !self.has_elapsed {
             return (false, false);
         }
-        let is_on_grid = line_from(self.due) <= line_until(now.at);
+        let is_on_grid = self.ticks.is_ready(self.due, now.at);
         (
             self.has_elapsed || self.has_fired || self.has_surely_fired(now),
             // A tick that begins between two lines may be turned before the next one.

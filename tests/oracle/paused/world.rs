@@ -4,12 +4,14 @@ mod shutdown;
 mod time;
 
 use std::collections::{BTreeMap, HashMap};
+use std::thread;
 
 use fastrand::Rng;
 use tickwheel::error::InsertIfAbsentError;
 use tickwheel::{DeadlineMap, Duration, KeyedDeadline, ResetHandle, Timer};
+use tokio::runtime::Handle;
 
-use super::clock::{Clock, FAR, MS, START, Ticks, after, line_until};
+use super::clock::{Clock, FAR, MS, Ticks, after, line_until};
 use super::deadlines::{End, Timed, ask_dropped};
 use super::delay_maps::Delayed;
 use super::program::{Nth, Op, Program, duration};
@@ -47,7 +49,11 @@ type Admitted = Result<(), InsertIfAbsentError<u32>>;
 
 /// Runs a program. Returns how many timers fired, what is left at the end, and when that is.
 pub(super) async fn run(program: &Program) -> Result<(u64, World, Now), String> {
-    let mut world = World::new(program);
+    let clock = Clock::start();
+    if program.made_after > 0 {
+        tokio::time::advance(duration(program.made_after)).await;
+    }
+    let mut world = World::new(program, clock);
     for (number, op) in program.ops.iter().enumerate() {
         world.number = number;
         let done = world.step(op).await;
@@ -69,14 +75,20 @@ pub(super) async fn run(program: &Program) -> Result<(u64, World, Now), String> 
 }
 
 impl World {
-    fn new(program: &Program) -> World {
-        let clock = Clock::start();
+    fn new(program: &Program, clock: Clock) -> World {
+        let handle = Handle::current();
         let made = |&(tick, shards): &(u64, u8)| {
             let tick = duration(tick);
             let builder = Timer::builder().tick(tick).shards(shards.into());
+            let build = || builder.build_on(&handle).expect("it is in range");
+            let timer = if program.is_made_outside {
+                thread::scope(|scope| scope.spawn(build).join().unwrap())
+            } else {
+                build()
+            };
             Made {
-                timer: Some(builder.build().expect("it is in range")),
-                ticks: Ticks::new(tick, clock.now()),
+                timer: Some(timer),
+                ticks: Ticks::new(tick, clock.now(), program.is_made_outside),
             }
         };
         let timers: Vec<Made> = program.timers.iter().map(made).collect();
@@ -92,7 +104,7 @@ impl World {
             sleepers: Vec::new(),
             deadlines: Vec::new(),
             dropped: Vec::new(),
-            settled: line_until(START),
+            settled: line_until(clock.now()),
             turns: 0,
             unseen: 0,
             is_void: false,
