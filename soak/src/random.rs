@@ -11,6 +11,12 @@ use crate::finding::Kind;
 use crate::program::{Clock, Program, Setting};
 use crate::world::{End, Flavour, Hosted, Place, spin};
 
+/// The ticks of timers, in microseconds. Some are no whole milliseconds, and so begin between two
+/// lines of tokio's grid.
+const TICKS: [u64; 10] = [
+    1_000, 1_000, 1_500, 2_000, 2_500, 7_300, 10_000, 16_667, 50_000, 100_000,
+];
+
 /// Starts the actors of a map.
 pub type Cast = fn(&Arc<Program>, &mut fastrand::Rng);
 
@@ -43,8 +49,7 @@ pub fn clocks(runtimes: &[Hosted], random: &mut fastrand::Rng) -> Vec<Clock> {
     let mut clocks = Vec::new();
     for (at, hosted) in runtimes.iter().enumerate() {
         let own = (hosted.own_timer(), Duration::from_millis(1));
-        let tick = *random.choice(&[1, 1, 2, 10, 100]).unwrap();
-        let tick = Duration::from_millis(tick);
+        let tick = Duration::from_micros(*random.choice(&TICKS).unwrap());
         let builder = Timer::builder().tick(tick);
         let made = (builder.build_on(&hosted.handle).unwrap(), tick);
         let of_runtime = |(timer, tick)| Clock {

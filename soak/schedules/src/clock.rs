@@ -1,6 +1,6 @@
 //! Clocks that systems have and should not: one that steps back a little, one that differs between
-//! threads, both by 30 us to 5 ms, and one that jumps ahead by hours. Three threads wait for sleeps,
-//! deadlines and values meanwhile, on a runtime that goes on.
+//! threads, both by 30 us to 5 ms, and one that jumps ahead by hours. Meanwhile three threads wait
+//! for sleeps, deadlines and values, on a runtime that goes on.
 //!
 //! Checked: nothing is early by the clock of the thread that waits, nor late, by more than the
 //! clock has stepped or differs. Nothing is told that the runtime has ended.

@@ -33,10 +33,10 @@
 //!
 //! A *schedule* here has its own program too: the kind of the runtime (several workers, one, or a
 //! paused clock), the length of a tick, whether time passes at random or only from one timer to the
-//! next, when the runtime ends, and the calls of each thread. The time driver is one more thread, and turns the
-//! crate's wheels. Batches of 100 schedules come by turns from shuttle's random scheduler and from
-//! its scheduler by random priorities (PCT). In each eighth batch the clock is coarse: it
-//! shows every 15.6 ms only, as some systems' clocks do.
+//! next, when the runtime ends, and the calls of each thread. The time driver is one more thread,
+//! and turns the crate's wheels. Batches of 100 schedules come by turns from shuttle's random
+//! scheduler and from its scheduler by random priorities (PCT). In each eighth batch the clock is
+//! coarse: it shows every 15.6 ms only, as some systems' clocks do.
 //!
 //! # What is checked
 //!

@@ -247,8 +247,8 @@ macro_rules! interpreter {
                     String::new()
                 }
 
-                /// Which sleeps have elapsed, which tasks have ended, all that has happened, and the
-                /// instants to which time has run by itself.
+                /// Which sleeps have elapsed, which tasks have ended, all that has happened, and to
+                /// which instants time has run by itself.
                 pub(super) fn tells(&mut self, instants: &Mutex<Vec<Instant>>) -> String {
                     let elapsed = |(number, sleep): &(usize, Pin<Box<Sleep>>)| {
                         sleep.is_elapsed().then_some(*number)
