@@ -165,6 +165,7 @@ impl Clock {
 
     /// Whether an unarmed deadline is due, at any tick length: at the line of the grid at which
     /// tokio's timers are. After a stall it is the driver that says so.
+    #[inline]
     pub(crate) fn is_due_now(&self, due: Moment) -> bool {
         const LINE: u64 = grid::LINE.as_nanos() as u64;
         let now = self.now();

@@ -141,15 +141,23 @@ impl Stalls {
 
     /// Whether what is due at `now` is left to the driver, which is late by a stall, or lets tasks
     /// run first.
+    #[inline]
     pub(crate) fn is_left_to_driver(&self, now: Moment) -> bool {
         self.tasks_run.load(Ordering::Acquire) || self.may_let_tasks_run(now)
     }
 
     /// Whether the driver is late by a stall at `now`, and may let tasks run before its turn.
+    #[inline]
     pub(crate) fn may_let_tasks_run(&self, now: Moment) -> bool {
+        let from = self.waits_since.get();
+        // Most often nothing is late, and then the length of a stall need not be computed.
+        self.tick.start_of(from) < now && self.may_let_tasks_run_after(from, now)
+    }
+
+    #[cold]
+    fn may_let_tasks_run_after(&self, from: Tick, now: Moment) -> bool {
         // Relaxed: it is set before anything is armed.
-        let is_late = || self.stall_between(self.waits_since.get(), now).is_some();
-        is_late()
+        self.stall_between(from, now).is_some()
             && self.lets_tasks_run.load(Ordering::Relaxed)
             && !self.tasks_run.load(Ordering::Acquire)
     }
