@@ -206,8 +206,8 @@ fn no_arm_is_lost_beside_a_turn_or_another_arm() {
     });
 }
 
-/// Fails when the next check stays where it was as the wait begins, and when a request that is noted
-/// in the wait sets the alarm for the earliest expiry.
+/// Fails when another firing ends the wait, and when a request that is noted in the wait sets the
+/// alarm for the earliest expiry.
 #[test]
 fn no_arm_is_lost_beside_a_turn_that_waits() {
     with_few_preemptions(|| {
@@ -262,12 +262,14 @@ fn a_turn_that_waits_is_made_at_its_last_tick() {
             .number
             .passed
             .store(WAITS_UNTIL.get(), Ordering::Release);
-        let ends = {
+        let asks = {
             let driven = driven.clone();
             thread::spawn(move || driven.turns.set_for_earliest(&*driven))
         };
+        // The thread reads this under the lock, so loom lets it come between.
+        driven.number.has_ended.store(false, Ordering::Release);
         driven.fire();
-        ends.join().unwrap();
+        asks.join().unwrap();
         let is_made = driven.made.load(Ordering::Relaxed) > 0;
         assert!(is_made || driven.notified.load(Ordering::Relaxed) > 0);
     });
