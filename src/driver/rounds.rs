@@ -21,8 +21,9 @@
 //!   the run queue some times. Tasks that had something to read have then dropped or reset their
 //!   timers. So they have come round once a round leaves as many timers overdue as it found. How
 //!   much tokio does in a round only decides how many it takes.
-//! - The first round never ends it: after a stop by signals the runtime's driver may have handed
-//!   out nothing in it.
+//! - The first [`FEWEST`] rounds never end it. After a stop by signals the runtime's driver may have
+//!   handed out nothing in the first. And a task that only writes down when it last read something
+//!   changes no timer, so the count does not show that it has yet to run.
 //! - **The wait is bounded in time**, whatever the tasks do: by [`LONGEST`], rounded up to a tick,
 //!   the alarm makes the turn. None begins while the task runs, and none soon after one. So a
 //!   program that blocks again and again delays its timers for a fifth of the time at most.
@@ -53,6 +54,9 @@ const LONGEST: Duration = Duration::from_millis(100);
 
 /// For so many times as long as a wait took, none begins.
 const REST: u32 = 4;
+
+/// Some milliseconds on a runtime that is idle otherwise.
+const FEWEST: usize = 4;
 
 /// How often the task goes to the end of the run queue in a round. More save rounds where very many
 /// tasks are ready.
@@ -97,7 +101,7 @@ pub(super) async fn run(tasks: ComeRound, due: Tick) {
             return;
         };
         let left = driver.overdue(due);
-        if round > 1 && left.is_some() && left == overdue {
+        if have_come_round(round, overdue, left) {
             break;
         }
         overdue = left;
@@ -105,6 +109,12 @@ pub(super) async fn run(tasks: ComeRound, due: Tick) {
     if let Some(driver) = tasks.0.upgrade() {
         driver.turns.end_wait(&*driver);
     }
+}
+
+/// Whether all tasks have run, after so many rounds, of which the last one began with so many timers
+/// overdue and has left so many. `None` is very many.
+fn have_come_round(rounds: usize, overdue: Option<usize>, left: Option<usize>) -> bool {
+    rounds >= FEWEST && left.is_some() && left == overdue
 }
 
 /// Held by the task, and dropped with it.
@@ -121,6 +131,22 @@ impl Drop for ComeRound {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn tasks_have_come_round_once_a_round_changes_nothing() {
+        let cases = [
+            (FEWEST, Some(7), Some(7), true),
+            (FEWEST, Some(0), Some(0), true),
+            (FEWEST + 20, Some(7), Some(6), false),
+            (FEWEST + 20, None, None, false),
+            (FEWEST + 20, None, Some(7), false),
+            (FEWEST - 1, Some(0), Some(0), false),
+            (1, None, Some(0), false),
+        ];
+        for (rounds, overdue, left, expected) in cases {
+            assert_eq!(have_come_round(rounds, overdue, left), expected, "{rounds}");
+        }
+    }
 
     #[test]
     fn no_wait_begins_soon_after_one() {
