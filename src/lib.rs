@@ -146,6 +146,8 @@ mod future {
 pub mod hyper;
 pub mod io;
 mod keyed;
+#[cfg(test)]
+mod lines;
 pub mod metrics;
 mod report;
 mod runtime;

@@ -1,7 +1,7 @@
 //! The [`Timer`], the handle that makes all futures.
 //!
 //! Invariant: a future holds only its shard, so making one does not write a count that all workers
-//! share.
+//! share. A clone of a timer does write one, and slows nobody who does not clone.
 
 use std::fmt;
 use std::future::IntoFuture;
@@ -43,6 +43,9 @@ pub struct Timer {
     pub(super) inner: Arc<Inner>,
 }
 
+/// On cache lines of its own, apart from the count of its references. A clone of a timer writes the
+/// count, and every other call reads what is here.
+#[repr(align(128))]
 pub(super) struct Inner {
     /// A power of two.
     pub(super) shards: Box<[Arc<Shard>]>,
@@ -462,5 +465,24 @@ impl fmt::Debug for Timer {
             .field("shards", &metrics.shards)
             .field("pending", &metrics.pending)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::lines::{LINE, lines};
+
+    /// In an `Arc` the count stands before the contents, as far away as they are aligned.
+    #[test]
+    fn the_count_of_a_timers_clones_lies_on_no_line_that_a_call_reads() {
+        assert!(align_of::<Inner>() >= 2 * LINE);
+        let read = [
+            ("shards", [0, 0]),
+            ("spread", [0, 0]),
+            ("clock", [0, 0]),
+            ("driver", [0, 0]),
+        ];
+        assert_eq!(lines!(Inner: shards, spread, clock, driver), read);
     }
 }
