@@ -75,6 +75,15 @@ fn armed_sleep(waker: &Waker) -> Sleep {
     }
 }
 
+/// A container with one processor has more threads than that, and they would meet at its lock.
+#[test]
+fn it_has_shards_for_more_threads_than_a_small_machine_has_processors() {
+    let _turn = turn();
+    let cores = thread::available_parallelism().map_or(1, |cores| cores.get());
+    let shards = Timer::global().metrics().shards;
+    assert_eq!(shards, cores.max(8).next_power_of_two());
+}
+
 #[test]
 fn it_rests_while_nothing_is_due() {
     let _turn = turn();

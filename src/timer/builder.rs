@@ -25,6 +25,10 @@ use crate::shard::Shard;
 const MAX_TICK: Duration = Duration::from_secs(60 * 60);
 const MAX_SHARDS: usize = 1024;
 
+/// The fewest shards of the process's timer. A container with one or two processors has more
+/// threads than those, and threads that share a shard meet at its lock.
+const FEWEST_OF_PROCESS: usize = 8;
+
 /// Builds a [`Timer`] with settings of its own.
 ///
 /// | setting | default | meaning |
@@ -234,9 +238,10 @@ impl Builder {
     pub(super) fn build_on_thread(name: &str) -> io::Result<Timer> {
         let builder = Builder::default().name(name);
         let (tick, _) = builder.checked().map_err(io::Error::other)?;
-        let shards = available_parallelism().map_or(1, |cores| cores.get());
+        let cores = available_parallelism().map_or(1, |cores| cores.get());
+        let shards = cores.clamp(FEWEST_OF_PROCESS, MAX_SHARDS);
         let clock = Clock::of_system(tick, true);
-        let timer = builder.assemble(clock, shards.min(MAX_SHARDS), Spread::Threads);
+        let timer = builder.assemble(clock, shards, Spread::Threads);
         let Inner { driver, shards, .. } = &*timer.inner;
         driver.begin_on_thread(shards, name)?;
         Ok(timer)
