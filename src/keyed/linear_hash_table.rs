@@ -14,10 +14,16 @@ pub(crate) trait Hashed {
     fn hash(&self) -> u32;
 }
 
-pub(crate) struct LinearHashTable<T> {
-    /// Nearly every table has one segment, which is reached directly.
-    first: HashTable<T>,
-    rest: Vec<HashTable<T>>,
+/// Nearly every table has one segment, which is reached directly. The rest lies behind a pointer, so
+/// that a table is half a cache line, beside the lock that its owner has written just before.
+pub(crate) enum LinearHashTable<T> {
+    One(HashTable<T>),
+    Many(Box<Many<T>>),
+}
+
+pub(crate) struct Many<T> {
+    /// Two or more.
+    segments: Vec<HashTable<T>>,
     len: usize,
 }
 
@@ -30,133 +36,170 @@ const KEPT: usize = 4;
 
 impl<T: Hashed> LinearHashTable<T> {
     pub(crate) fn new() -> LinearHashTable<T> {
-        LinearHashTable {
-            first: HashTable::new(),
-            rest: Vec::new(),
-            len: 0,
-        }
+        LinearHashTable::One(HashTable::new())
     }
 
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        self.len
+        match self {
+            LinearHashTable::One(segment) => segment.len(),
+            LinearHashTable::Many(many) => many.len,
+        }
     }
 
     #[inline]
     pub(crate) fn find(&self, hash: u32, is_it: impl FnMut(&T) -> bool) -> Option<&T> {
         let hash = spread(hash);
-        self.segment(self.segment_of(hash)).find(hash, is_it)
+        let segment = match self {
+            LinearHashTable::One(segment) => segment,
+            LinearHashTable::Many(many) => &many.segments[many.segment_of(hash)],
+        };
+        segment.find(hash, is_it)
     }
 
     pub(crate) fn find_mut(&mut self, hash: u32, is_it: impl FnMut(&T) -> bool) -> Option<&mut T> {
         let hash = spread(hash);
-        let number = self.segment_of(hash);
-        self.segment_mut(number).find_mut(hash, is_it)
+        self.segment_mut(hash).find_mut(hash, is_it)
     }
 
     #[inline]
     pub(crate) fn insert(&mut self, entry: T) {
+        match self {
+            LinearHashTable::One(segment) if segment.len() < MEAN => {
+                segment.insert_unique(spread_of(&entry), entry, spread_of);
+            }
+            LinearHashTable::One(_) => self.split_first().insert(entry),
+            LinearHashTable::Many(many) => many.insert(entry),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn remove(&mut self, hash: u32, is_it: impl FnMut(&T) -> bool) -> Option<T> {
+        let hash = spread(hash);
+        let found = self.segment_mut(hash).find_entry(hash, is_it);
+        let (entry, _) = found.ok()?.remove();
+        match self {
+            LinearHashTable::One(segment) => {
+                // Not by the capacity, which falls where many hashes collide.
+                let buckets = segment.num_buckets();
+                if buckets > KEPT && segment.len() < buckets / 5 {
+                    shrink(segment);
+                }
+            }
+            LinearHashTable::Many(many) => {
+                many.len -= 1;
+                if many.len < MEAN / 2 * many.segments.len() {
+                    self.merge();
+                }
+            }
+        }
+        Some(entry)
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        let segments = match self {
+            LinearHashTable::One(segment) => std::slice::from_ref(segment),
+            LinearHashTable::Many(many) => &many.segments,
+        };
+        segments.iter().flatten()
+    }
+
+    pub(crate) fn into_entries(self) -> impl Iterator<Item = T> {
+        let (first, rest) = match self {
+            LinearHashTable::One(segment) => (segment, Vec::new()),
+            LinearHashTable::Many(many) => (HashTable::new(), many.segments),
+        };
+        first.into_iter().chain(rest.into_iter().flatten())
+    }
+
+    #[inline]
+    fn segment_mut(&mut self, hash: u64) -> &mut HashTable<T> {
+        match self {
+            LinearHashTable::One(segment) => segment,
+            LinearHashTable::Many(many) => {
+                let number = many.segment_of(hash);
+                &mut many.segments[number]
+            }
+        }
+    }
+
+    #[cold]
+    fn split_first(&mut self) -> &mut Many<T> {
+        if let LinearHashTable::One(segment) = self {
+            let segment = std::mem::take(segment);
+            let many = Many {
+                len: segment.len(),
+                segments: vec![segment],
+            };
+            *self = LinearHashTable::Many(Box::new(many));
+        }
+        match self {
+            LinearHashTable::Many(many) => many,
+            LinearHashTable::One(_) => unreachable!("it was just made"),
+        }
+    }
+
+    #[cold]
+    fn merge(&mut self) {
+        let LinearHashTable::Many(many) = self else {
+            return;
+        };
+        many.merge();
+        if many.segments.len() == 1 {
+            *self = LinearHashTable::One(many.segments.pop().unwrap_or_default());
+        }
+    }
+}
+
+impl<T: Hashed> Many<T> {
+    #[inline]
+    fn segment_of(&self, hash: u64) -> usize {
+        segment_of(hash, self.segments.len())
+    }
+
+    #[inline]
+    fn insert(&mut self, entry: T) {
         self.len += 1;
-        if self.len > MEAN * self.segments() {
+        if self.len > MEAN * self.segments.len() {
             self.split();
         }
         self.put(entry);
     }
 
     #[inline]
-    pub(crate) fn remove(&mut self, hash: u32, is_it: impl FnMut(&T) -> bool) -> Option<T> {
-        let hash = spread(hash);
-        let number = self.segment_of(hash);
-        let found = self.segment_mut(number).find_entry(hash, is_it);
-        let (entry, _) = found.ok()?.remove();
-        self.len -= 1;
-        // Not by the capacity, which falls where many hashes collide.
-        let buckets = self.first.num_buckets();
-        if !self.rest.is_empty() {
-            if self.len < MEAN / 2 * self.segments() {
-                self.merge();
-            }
-        } else if buckets > KEPT && self.len < buckets / 5 {
-            self.shrink();
-        }
-        Some(entry)
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
-        self.first.iter().chain(self.rest.iter().flatten())
-    }
-
-    pub(crate) fn into_entries(self) -> impl Iterator<Item = T> {
-        self.first
-            .into_iter()
-            .chain(self.rest.into_iter().flatten())
-    }
-
-    #[inline]
-    fn segments(&self) -> usize {
-        1 + self.rest.len()
-    }
-
-    #[inline]
-    fn segment_of(&self, hash: u64) -> usize {
-        if self.rest.is_empty() {
-            return 0;
-        }
-        segment_of(hash, self.segments())
-    }
-
-    #[inline]
-    fn segment(&self, number: usize) -> &HashTable<T> {
-        match number {
-            0 => &self.first,
-            _ => &self.rest[number - 1],
-        }
-    }
-
-    #[inline]
-    fn segment_mut(&mut self, number: usize) -> &mut HashTable<T> {
-        match number {
-            0 => &mut self.first,
-            _ => &mut self.rest[number - 1],
-        }
-    }
-
-    #[inline]
     fn put(&mut self, entry: T) {
         let hash = spread_of(&entry);
         let number = self.segment_of(hash);
-        self.segment_mut(number)
-            .insert_unique(hash, entry, spread_of);
+        self.segments[number].insert_unique(hash, entry, spread_of);
     }
 
     #[cold]
     fn split(&mut self) {
-        let last = self.segments();
-        let source = self.segment_mut(split_from(last));
+        let last = self.segments.len();
+        let source = &mut self.segments[split_from(last)];
         // Room for as many as the source has, because growing hashes each entry again.
         let mut split = HashTable::with_capacity(source.len());
         for entry in source.extract_if(|entry| segment_of(spread_of(entry), last + 1) == last) {
             split.insert_unique(spread_of(&entry), entry, spread_of);
         }
-        self.rest.push(split);
+        self.segments.push(split);
     }
 
-    #[cold]
-    fn shrink(&mut self) {
-        // Room for half as many again, so that the next insert does not grow it.
-        let room = self.len + self.len / 2;
-        self.first.shrink_to(room, spread_of);
-    }
-
-    #[cold]
     fn merge(&mut self) {
-        for entry in self.rest.pop().into_iter().flatten() {
+        for entry in self.segments.pop().into_iter().flatten() {
             self.put(entry);
         }
-        if self.rest.len() < self.rest.capacity() / 4 {
-            self.rest.shrink_to(2 * self.rest.len());
+        if self.segments.len() < self.segments.capacity() / 4 {
+            self.segments.shrink_to(2 * self.segments.len());
         }
     }
+}
+
+#[cold]
+fn shrink<T: Hashed>(segment: &mut HashTable<T>) {
+    // Room for half as many again, so that the next insert does not grow it.
+    let room = segment.len() + segment.len() / 2;
+    segment.shrink_to(room, spread_of);
 }
 
 /// The segment of a hash. Segments that were split use one more bit than the others.
@@ -192,6 +235,7 @@ fn spread_of(entry: &impl Hashed) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lines::LINE;
     use std::cell::Cell;
     use std::collections::HashSet;
 
@@ -223,7 +267,10 @@ mod tests {
                     let removed = table.remove(entry, |&other| other == entry);
                     assert_eq!(removed.is_some(), model.remove(&entry));
                 }
-                let segments = table.segments();
+                let segments = match &table {
+                    LinearHashTable::One(_) => 1,
+                    LinearHashTable::Many(many) => many.segments.len(),
+                };
                 assert!(table.len() <= MEAN * segments);
                 assert!(segments == 1 || table.len() >= MEAN / 2 * segments);
             }
@@ -231,6 +278,12 @@ mod tests {
             assert_eq!(table.iter().copied().collect::<HashSet<_>>(), model);
         }
         assert_eq!(table.into_entries().collect::<HashSet<_>>(), model);
+    }
+
+    /// Beside a lock and a count, which a call writes before.
+    #[test]
+    fn a_table_is_half_a_cache_line() {
+        assert_eq!(size_of::<LinearHashTable<u32>>(), LINE / 2);
     }
 
     #[test]
@@ -248,6 +301,6 @@ mod tests {
             most = most.max(READ.get());
         }
         assert!(most <= 10 * MEAN, "{most}");
-        assert!(table.first.num_buckets() <= KEPT && table.rest.capacity() == 0);
+        assert!(matches!(table, LinearHashTable::One(first) if first.num_buckets() <= KEPT));
     }
 }
