@@ -49,11 +49,11 @@ use crate::deadline::ResetHandle;
 use crate::deadline::warn_before::WarnBefore;
 use crate::error::{Cancelled, InsertError, InsertIfAbsentError};
 use crate::keyed::linear_hash_table::LinearHashTable;
-use crate::keyed::table::{DefaultHashBuilder, Reentry, hash_of};
+use crate::keyed::table::{DefaultHashBuilder, hash_of};
 use crate::shard::DeadlineRef;
 use crate::shard::word::{EXPIRED, MapTag, Word};
 use crate::timer::Timer;
-use inner::{Entry, Inner, Placed};
+use inner::{Entry, Inner, KeyPart, Placed};
 
 /// One awaited deadline for each key. Any task resets, cancels or expires it by the key alone.
 ///
@@ -251,7 +251,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     ) -> Result<KeyedDeadline<K>, E> {
         let inner = &self.inner;
         // Before anything is armed, because dropping that would call the map again.
-        Reentry::check(&inner.table);
+        inner.table.check_reentry();
         let entry_key = key.clone();
         let shard = inner.timer.shard();
         let now = shard.clock().now();
@@ -262,14 +262,14 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         let keyed = KeyedDeadline {
             word: shard.arm_deadline(now, timeout, tag),
             key,
-            inner: inner.clone(),
+            part: inner.part_of(hash).clone(),
             has_ended: false,
         };
         let entry = Entry {
             key: entry_key,
             word: keyed.word.clone(),
         };
-        match inner.place(hash, entry, if_present) {
+        match inner.place(&keyed.part, hash, entry, if_present) {
             Placed::New => Ok(keyed),
             Placed::Replaced { older, unused_key } => {
                 inner.deadline(&older).settle(Err(Cancelled::REPLACED));
@@ -326,7 +326,8 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     /// # Ok::<(), tickwheel::error::InsertError<&str>>(()) }).unwrap();
     /// ```
     pub fn compare_and_remove(&self, deadline: &KeyedDeadline<K>) -> bool {
-        self.settle_taken(self.inner.take_own(&deadline.word))
+        let is_it = |entry: &Entry<K>| Arc::ptr_eq(&entry.word, &deadline.word);
+        self.settle_taken(self.inner.take(deadline.word.tag().hash, is_it))
     }
 
     fn settle_taken(&self, taken: Option<Entry<K>>) -> bool {
@@ -653,7 +654,7 @@ impl<K, S> fmt::Debug for DeadlineMap<K, S> {
 pub struct KeyedDeadline<K> {
     word: Arc<Word>,
     key: K,
-    inner: Arc<Inner<K>>,
+    part: Arc<KeyPart<K>>,
     has_ended: bool,
 }
 
@@ -729,7 +730,7 @@ impl<K> KeyedDeadline<K> {
     }
 
     fn deadline_ref(&self) -> DeadlineRef<'_> {
-        self.inner.deadline(&self.word)
+        self.part.deadline(&self.word)
     }
 }
 
@@ -756,8 +757,8 @@ impl<K> FusedFuture for KeyedDeadline<K> {
 impl<K> Drop for KeyedDeadline<K> {
     fn drop(&mut self) {
         // Dropped by a panic in a closure. Locking would panic again, so the entry stays, ended.
-        let is_in_closure = Reentry::is_held(&self.inner.table) && std::thread::panicking();
-        let own = (!is_in_closure).then(|| self.inner.take_own(&self.word));
+        let is_in_closure = self.part.is_held() && std::thread::panicking();
+        let own = (!is_in_closure).then(|| self.part.take_own(&self.word));
         self.deadline_ref().cancel_unawaited();
         drop(own);
     }

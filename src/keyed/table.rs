@@ -6,6 +6,9 @@
 //! Each key has a permit. A count that many threads write is slow, so there is one for all keys
 //! only under a limit. Otherwise each part counts its own.
 //!
+//! A part has a count of its own for those who hold it without its table, such as a deadline under
+//! a key. They write no count that all parts share.
+//!
 //! Invariants:
 //!
 //! - Parts are locked one at a time, or all of them in their order. User code runs under a part's
@@ -18,31 +21,59 @@
 use std::hash::{BuildHasher, DefaultHasher, Hash, RandomState};
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::thread::available_parallelism;
 
 use crate::sync::lock;
 use crate::timer::Timer;
 
-pub(crate) struct Table<P> {
+/// All calls read it. Threads write only `making` and `closed`, and both seldom.
+pub(crate) struct Table<P, S = ()> {
     /// A power of two.
-    parts: Box<[OnceLock<Box<Part<P>>>]>,
+    parts: Box<[Lazy<P, S>]>,
     make: fn() -> P,
     /// Locked while a part is made, and while all parts are locked.
     making: Mutex<()>,
     /// Written with all parts locked, never cleared.
     closed: AtomicBool,
-    /// The permits of all parts, if there is a limit.
-    permits: AtomicUsize,
-    limit: usize,
+    common: Arc<Common<S>>,
 }
 
-/// On cache lines of its own, so that threads with different parts do not disturb each other.
+/// A part that is made when it is first needed.
+type Lazy<P, S> = OnceLock<Arc<Part<P, S>>>;
+
+/// What all parts of a table read, and no call writes. On a cache line of its own.
+#[repr(align(64))]
+struct Common<S> {
+    /// What the owner of a part needs of the table's.
+    own: S,
+    limit: usize,
+    /// The permits of all parts, if there is a limit.
+    permits: Option<Box<Permits>>,
+}
+
+/// On cache lines of its own, because each insert and each removal writes it.
 #[repr(align(128))]
-struct Part<P> {
-    contents: Mutex<P>,
+struct Permits(AtomicUsize);
+
+/// On cache lines of its own, so that threads with different parts do not disturb each other. The
+/// count of its references lies on another one. What a call changes comes first, on one line with
+/// the lock, which it writes before: so it asks for that line once. A line that is read and then
+/// written is asked for twice. What is never changed follows, on another line.
+#[repr(C, align(128))]
+pub(crate) struct Part<P, S = ()> {
     /// The permits of its keys, if there is no limit.
     permits: AtomicUsize,
+    contents: Mutex<P>,
+    constants: Constants<S>,
+}
+
+#[repr(align(64))]
+struct Constants<S> {
+    common: Arc<Common<S>>,
+    /// That of the table, one step nearer.
+    limit: usize,
+    index: usize,
 }
 
 /// A locked part, which alone takes and releases permits.
@@ -54,46 +85,54 @@ pub(crate) struct PartGuard<'a, P> {
     _reentry: Reentry,
 }
 
-impl<P> Table<P> {
+impl<P, S: Clone> Table<P, S> {
     /// A table of parts made by `make`, some for each core.
-    pub(crate) fn new(limit: usize, make: fn() -> P) -> Table<P> {
+    pub(crate) fn new(limit: usize, own: S, make: fn() -> P) -> Table<P, S> {
         // Asked once, because it takes tens of microseconds on Linux.
         static CORES: OnceLock<usize> = OnceLock::new();
         let cores = *CORES.get_or_init(|| available_parallelism().map_or(1, |cores| cores.get()));
         let parts = (4 * cores).next_power_of_two().min(256);
-        Table::with_parts(parts, limit, make)
+        Table::with_parts(parts, limit, own, make)
     }
 
     /// A table of this many parts, a power of two.
-    pub(crate) fn with_parts(parts: usize, limit: usize, make: fn() -> P) -> Table<P> {
+    pub(crate) fn with_parts(parts: usize, limit: usize, own: S, make: fn() -> P) -> Table<P, S> {
         Table {
             parts: (0..parts).map(|_| OnceLock::new()).collect(),
             make,
             making: Mutex::new(()),
             closed: AtomicBool::new(false),
-            permits: AtomicUsize::new(0),
-            limit,
+            common: Arc::new(Common {
+                own,
+                limit,
+                permits: (limit < usize::MAX).then(|| Box::new(Permits(AtomicUsize::new(0)))),
+            }),
         }
     }
+}
 
+impl<P, S> Table<P, S> {
     #[inline]
     pub(crate) fn part_of(&self, hash: u32) -> usize {
         // The highest bits, by a product, because a shift by all bits is not allowed.
         ((u64::from(hash) * self.parts() as u64) >> u32::BITS) as usize
     }
 
+    /// A part, made if it was not.
     #[inline]
-    pub(crate) fn lock_part(&self, index: usize) -> PartGuard<'_, P> {
-        Reentry::check(self);
-        let part = self.made(index).unwrap_or_else(|| self.make(index));
-        self.lock(part, index)
+    pub(crate) fn part(&self, index: usize) -> &Arc<Part<P, S>> {
+        self.parts[index].get().unwrap_or_else(|| self.make(index))
     }
 
-    /// Locks a part. `None` if it was not made, and so is empty.
+    #[inline]
+    pub(crate) fn lock_part(&self, index: usize) -> PartGuard<'_, P> {
+        self.part(index).lock()
+    }
+
+    /// Locks a part. `None` if it was not made.
     #[inline]
     pub(crate) fn lock_made(&self, index: usize) -> Option<PartGuard<'_, P>> {
-        Reentry::check(self);
-        Some(self.lock(self.made(index)?, index))
+        Some(self.made(index)?.lock())
     }
 
     /// The existing parts, in their order, one locked at a time.
@@ -103,26 +142,18 @@ impl<P> Table<P> {
 
     /// All parts, locked, and the lock under which none is made.
     fn lock_all(&self) -> (MutexGuard<'_, ()>, Vec<PartGuard<'_, P>>) {
-        Reentry::check(self);
+        self.check_reentry();
         let making = lock(&self.making);
-        let lock = |index| Some(self.lock(self.made(index)?, index));
+        let lock = |index| Some(self.made(index)?.lock_unchecked());
         (making, (0..self.parts()).filter_map(lock).collect())
     }
 
+    /// # Panics
+    ///
+    /// In debug builds, if this thread has a part of the table locked.
     #[inline]
-    fn lock<'a>(&'a self, part: &'a Part<P>, index: usize) -> PartGuard<'a, P> {
-        PartGuard {
-            contents: lock(&part.contents),
-            permits: self.shared_permits().unwrap_or(&part.permits),
-            limit: self.limit,
-            index,
-            _reentry: Reentry::new(self),
-        }
-    }
-
-    #[inline]
-    fn shared_permits(&self) -> Option<&AtomicUsize> {
-        (self.limit < usize::MAX).then_some(&self.permits)
+    pub(crate) fn check_reentry(&self) {
+        Reentry::check(&*self.common);
     }
 
     /// Applies `take` to all parts, with all of them locked, and closes the table for ever if
@@ -153,8 +184,8 @@ impl<P> Table<P> {
     /// The number of permits taken, without a lock. Under changes the sum may mix moments.
     pub(crate) fn len(&self) -> usize {
         // Acquire: pairs with `release`, so that the reader sees the counted removals.
-        if let Some(permits) = self.shared_permits() {
-            return permits.load(Ordering::Acquire);
+        if let Some(permits) = &self.common.permits {
+            return permits.0.load(Ordering::Acquire);
         }
         let made = self.parts.iter().filter_map(OnceLock::get);
         made.map(|part| part.permits.load(Ordering::Acquire)).sum()
@@ -169,20 +200,66 @@ impl<P> Table<P> {
         }
     }
 
+    /// A part. `None` if it was not made, and so is empty.
     #[inline]
-    fn made(&self, index: usize) -> Option<&Part<P>> {
+    pub(crate) fn made(&self, index: usize) -> Option<&Part<P, S>> {
         self.parts[index].get().map(|part| &**part)
     }
 
     #[cold]
-    fn make(&self, index: usize) -> &Part<P> {
+    fn make(&self, index: usize) -> &Arc<Part<P, S>> {
         let _making = lock(&self.making);
         self.parts[index].get_or_init(|| {
-            Box::new(Part {
-                contents: Mutex::new((self.make)()),
+            Arc::new(Part {
                 permits: AtomicUsize::new(0),
+                contents: Mutex::new((self.make)()),
+                constants: Constants {
+                    common: self.common.clone(),
+                    limit: self.common.limit,
+                    index,
+                },
             })
         })
+    }
+}
+
+impl<P, S> Part<P, S> {
+    #[inline]
+    pub(crate) fn lock(&self) -> PartGuard<'_, P> {
+        Reentry::check(&*self.constants.common);
+        self.lock_unchecked()
+    }
+
+    #[inline]
+    fn lock_unchecked(&self) -> PartGuard<'_, P> {
+        let Constants {
+            common,
+            limit,
+            index,
+        } = &self.constants;
+        let permits = match *limit {
+            usize::MAX => &self.permits,
+            _ => common.permits.as_ref().map_or(&self.permits, |all| &all.0),
+        };
+        PartGuard {
+            contents: lock(&self.contents),
+            permits,
+            limit: *limit,
+            index: *index,
+            _reentry: Reentry::new(&**common),
+        }
+    }
+
+    /// Whether this thread has a part of the same table locked, as far as the build records it.
+    #[inline]
+    pub(crate) fn is_held(&self) -> bool {
+        Reentry::is_held(&*self.constants.common)
+    }
+
+    /// What the owner of a part needs of the table's.
+    #[inline]
+    pub(crate) fn own(&self) -> &S {
+        &self.constants.common.own
     }
 }
 
@@ -238,7 +315,7 @@ impl<P> DerefMut for PartGuard<'_, P> {
 
 /// In debug builds, panics if a map is called under one of its own locks. In a release build such a
 /// call may hang.
-pub(crate) struct Reentry {
+struct Reentry {
     table: usize,
 }
 
@@ -249,7 +326,7 @@ std::thread_local! {
 
 impl Reentry {
     #[inline]
-    pub(crate) fn new<T>(table: &T) -> Reentry {
+    fn new<T>(table: &T) -> Reentry {
         let table = std::ptr::from_ref(table).addr();
         if cfg!(debug_assertions) {
             // It fails on a thread about to end, which has run all closures by then.
@@ -260,7 +337,7 @@ impl Reentry {
 
     /// Whether this thread has a part of the table locked, as far as the build records it.
     #[inline]
-    pub(crate) fn is_held<T>(table: &T) -> bool {
+    fn is_held<T>(table: &T) -> bool {
         let table = std::ptr::from_ref(table).addr();
         let is_held = || TABLES.try_with(|tables| tables.borrow().contains(&table));
         cfg!(debug_assertions) && is_held().unwrap_or(false)
@@ -270,7 +347,7 @@ impl Reentry {
     ///
     /// If this thread has a part of the table locked.
     #[inline]
-    pub(crate) fn check<T>(table: &T) {
+    fn check<T>(table: &T) {
         assert!(
             !Reentry::is_held(table),
             "a map was called from a closure that was given to it, or from the `Eq` or `Borrow` of \
@@ -346,9 +423,10 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::lines::{LINE, lines};
 
     fn table(parts: usize) -> Table<Vec<u32>> {
-        Table::with_parts(parts, usize::MAX, Vec::new)
+        Table::with_parts(parts, usize::MAX, (), Vec::new)
     }
 
     #[test]
@@ -371,7 +449,7 @@ mod tests {
             assert!((0..keys).all(|_| table.lock_part(part).try_acquire()));
         }
         table.lock_part(0).release(4);
-        assert_eq!((table.len(), table.permits.into_inner()), (3, 0));
+        assert_eq!((table.len(), table.common.permits.is_none()), (3, true));
     }
 
     /// The sum of the counts mixes moments. So the answer waits for a call that has a part locked.
@@ -386,6 +464,22 @@ mod tests {
             drop(part);
             assert!(!asks.join().unwrap());
         });
+    }
+
+    /// What a call writes lies on the line of the lock, and what it only reads on another one. The
+    /// counts of an `Arc` stand before the contents, as far away as these are aligned.
+    #[test]
+    fn each_call_on_a_part_writes_one_line_and_the_count_of_its_holders_another() {
+        type HalfALine = [u64; LINE / 2 / size_of::<u64>()];
+        type Whole = Part<HalfALine, Timer>;
+        assert!(align_of::<Whole>() >= 2 * LINE && size_of::<Whole>() == 2 * LINE);
+        let expected = [
+            ("permits", [0, 0]),
+            ("contents", [0, 0]),
+            ("constants", [1, 1]),
+        ];
+        assert_eq!(lines!(Whole: permits, contents, constants), expected);
+        assert!(align_of::<Common<Timer>>() >= LINE && align_of::<Permits>() >= 2 * LINE);
     }
 
     #[derive(Clone, Copy, Default)]

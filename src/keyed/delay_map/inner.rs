@@ -18,7 +18,7 @@ use crate::clock::Clock;
 use crate::clock::tick::{Moment, Tick};
 use crate::driver::Watch;
 use crate::error::{Cancelled, InsertError};
-use crate::keyed::table::{PartGuard, Reentry, Table};
+use crate::keyed::table::{PartGuard, Table};
 use crate::shard::word::{EXPIRED, MapTag, Outcome, Word};
 use crate::shard::{DeadlineRef, Shard};
 use crate::timer::Timer;
@@ -94,7 +94,7 @@ pub(super) type LockedPart<'a, K, V> = PartGuard<'a, DelayPart<K, V>>;
 impl<K, V> Inner<K, V> {
     pub(super) fn new(timer: &Timer, limit: usize) -> Inner<K, V> {
         let shard = timer.shard().clone();
-        let table = Table::new(limit, DelayPart::new);
+        let table = Table::new(limit, (), DelayPart::new);
         let inner = Inner {
             stream_timer: Arc::new(Word::new(Tick::FIRST, Duration::ZERO, MapTag::default())),
             timer: timer.clone(),
@@ -265,7 +265,7 @@ impl<K, V> Inner<K, V> {
         mut take: impl FnMut(Item<K, V>),
     ) -> Found<usize> {
         // Here, because no part is locked where nothing is due.
-        Reentry::check(&self.table);
+        self.table.check_reentry();
         let (mut budget, mut is_present) = (BATCH, false);
         loop {
             search.first = self.waker.earliest.first(search.present, search.first);
