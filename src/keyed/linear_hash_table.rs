@@ -25,6 +25,8 @@ pub(crate) struct Many<T> {
     /// Two or more.
     segments: Vec<HashTable<T>>,
     len: usize,
+    /// The bits of a hash of which [`segment_of`] makes a number, for these segments.
+    mask: usize,
 }
 
 /// The average above which a segment is split. A segment may have twice as many before its turn,
@@ -64,13 +66,18 @@ impl<T: Hashed> LinearHashTable<T> {
 
     #[inline]
     pub(crate) fn insert(&mut self, entry: T) {
-        match self {
-            LinearHashTable::One(segment) if segment.len() < MEAN => {
-                segment.insert_unique(spread_of(&entry), entry, spread_of);
+        let full = match self {
+            LinearHashTable::One(segment) => segment.len() == MEAN,
+            LinearHashTable::Many(many) => {
+                many.len += 1;
+                many.len > MEAN * many.segments.len()
             }
-            LinearHashTable::One(_) => self.split_first().insert(entry),
-            LinearHashTable::Many(many) => many.insert(entry),
+        };
+        if full {
+            self.split();
         }
+        let hash = spread_of(&entry);
+        self.segment_mut(hash).insert_unique(hash, entry, spread_of);
     }
 
     #[inline]
@@ -123,23 +130,26 @@ impl<T: Hashed> LinearHashTable<T> {
         }
     }
 
+    /// Splits a segment, before an insert that the length includes where there are many.
     #[cold]
-    fn split_first(&mut self) -> &mut Many<T> {
+    #[inline(never)]
+    fn split(&mut self) {
         if let LinearHashTable::One(segment) = self {
             let segment = std::mem::take(segment);
             let many = Many {
-                len: segment.len(),
+                len: segment.len() + 1,
                 segments: vec![segment],
+                mask: mask_of(1),
             };
             *self = LinearHashTable::Many(Box::new(many));
         }
-        match self {
-            LinearHashTable::Many(many) => many,
-            LinearHashTable::One(_) => unreachable!("it was just made"),
+        if let LinearHashTable::Many(many) = self {
+            many.split();
         }
     }
 
     #[cold]
+    #[inline(never)]
     fn merge(&mut self) {
         let LinearHashTable::Many(many) = self else {
             return;
@@ -154,39 +164,32 @@ impl<T: Hashed> LinearHashTable<T> {
 impl<T: Hashed> Many<T> {
     #[inline]
     fn segment_of(&self, hash: u64) -> usize {
-        segment_of(hash, self.segments.len())
+        segment_of(hash, self.segments.len(), self.mask)
     }
 
-    #[inline]
-    fn insert(&mut self, entry: T) {
-        self.len += 1;
-        if self.len > MEAN * self.segments.len() {
-            self.split();
-        }
-        self.put(entry);
-    }
-
-    #[inline]
     fn put(&mut self, entry: T) {
         let hash = spread_of(&entry);
         let number = self.segment_of(hash);
         self.segments[number].insert_unique(hash, entry, spread_of);
     }
 
-    #[cold]
     fn split(&mut self) {
         let last = self.segments.len();
+        self.mask = mask_of(last + 1);
+        let number = |entry: &T| segment_of(spread_of(entry), last + 1, self.mask);
         let source = &mut self.segments[split_from(last)];
         // Room for as many as the source has, because growing hashes each entry again.
         let mut split = HashTable::with_capacity(source.len());
-        for entry in source.extract_if(|entry| segment_of(spread_of(entry), last + 1) == last) {
+        for entry in source.extract_if(|entry| number(entry) == last) {
             split.insert_unique(spread_of(&entry), entry, spread_of);
         }
         self.segments.push(split);
     }
 
     fn merge(&mut self) {
-        for entry in self.segments.pop().into_iter().flatten() {
+        let last = self.segments.pop();
+        self.mask = mask_of(self.segments.len());
+        for entry in last.into_iter().flatten() {
             self.put(entry);
         }
         if self.segments.len() < self.segments.capacity() / 4 {
@@ -196,6 +199,7 @@ impl<T: Hashed> Many<T> {
 }
 
 #[cold]
+#[inline(never)]
 fn shrink<T: Hashed>(segment: &mut HashTable<T>) {
     // Room for half as many again, so that the next insert does not grow it.
     let room = segment.len() + segment.len() / 2;
@@ -204,8 +208,7 @@ fn shrink<T: Hashed>(segment: &mut HashTable<T>) {
 
 /// The segment of a hash. Segments that were split use one more bit than the others.
 #[inline]
-fn segment_of(hash: u64, segments: usize) -> usize {
-    let mask = segments.next_power_of_two() - 1;
+fn segment_of(hash: u64, segments: usize, mask: usize) -> usize {
     // A segment's own table uses the lowest and the highest bits.
     let number = (hash >> 20) as usize & mask;
     if number < segments {
@@ -213,6 +216,10 @@ fn segment_of(hash: u64, segments: usize) -> usize {
     } else {
         number & (mask >> 1)
     }
+}
+
+fn mask_of(segments: usize) -> usize {
+    segments.next_power_of_two() - 1
 }
 
 /// The number of the segment that this one was split from.
