@@ -85,6 +85,10 @@ pub(crate) struct PartGuard<'a, P> {
     _reentry: Reentry,
 }
 
+/// How far into a part its contents begin.
+#[cfg(test)]
+pub(crate) const BEFORE_CONTENTS: usize = 16;
+
 impl<P, S: Clone> Table<P, S> {
     /// A table of parts made by `make`, some for each core.
     pub(crate) fn new(limit: usize, own: S, make: fn() -> P) -> Table<P, S> {
@@ -327,11 +331,12 @@ std::thread_local! {
 impl Reentry {
     #[inline]
     fn new<T>(table: &T) -> Reentry {
-        let table = std::ptr::from_ref(table).addr();
-        if cfg!(debug_assertions) {
-            // It fails on a thread about to end, which has run all closures by then.
-            let _ = TABLES.try_with(|tables| tables.borrow_mut().push(table));
+        if cfg!(not(debug_assertions)) {
+            return Reentry { table: 0 };
         }
+        let table = std::ptr::from_ref(table).addr();
+        // It fails on a thread about to end, which has run all closures by then.
+        let _ = TABLES.try_with(|tables| tables.borrow_mut().push(table));
         Reentry { table }
     }
 
@@ -419,8 +424,8 @@ impl BuildHasher for DefaultHashBuilder {
 #[cfg(test)]
 mod tests {
     use std::hash::{BuildHasherDefault, Hasher};
-    use std::thread;
     use std::time::Duration;
+    use std::{ptr, thread};
 
     use super::*;
     use crate::lines::{LINE, lines};
@@ -479,6 +484,11 @@ mod tests {
             ("constants", [1, 1]),
         ];
         assert_eq!(lines!(Whole: permits, contents, constants), expected);
+
+        let table: Table<HalfALine> = Table::with_parts(1, usize::MAX, (), HalfALine::default);
+        let (part, contents) = (table.part(0), table.lock_part(0));
+        let before = ptr::from_ref(&*contents).addr() - ptr::from_ref(&**part).addr();
+        assert_eq!(before, BEFORE_CONTENTS, "after the permits and the lock");
         assert!(align_of::<Common<Timer>>() >= LINE && align_of::<Permits>() >= 2 * LINE);
     }
 

@@ -18,15 +18,47 @@ use std::mem;
 
 pub(super) struct Segment<N> {
     places: Vec<Place<N>>,
-    /// The head of the list of vacant places.
-    vacant: u32,
-    len: u32,
+    /// Unless the caller keeps it.
+    pub(super) filling: Filling,
 }
+
+/// How far a segment is filled. Each insert and each removal changes it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Filling {
+    /// The head of the list of vacant places.
+    vacant: u16,
+    /// The one behind it in the list, or `UNKNOWN`. After a removal it is known, so the next insert
+    /// writes the place without a look at what is there.
+    behind: u16,
+    len: u16,
+}
+
+/// No place: a segment has at most 512.
+const UNKNOWN: u16 = u16::MAX;
 
 enum Place<N> {
     Occupied(N),
     /// The next one in the list of vacant places.
-    Vacant(u32),
+    Vacant(u16),
+}
+
+impl Filling {
+    pub(super) const EMPTY: Filling = Filling {
+        vacant: 0,
+        behind: UNKNOWN,
+        len: 0,
+    };
+
+    #[inline]
+    pub(super) fn len(self) -> usize {
+        self.len as usize
+    }
+
+    /// The place of the next node.
+    #[inline]
+    pub(super) fn vacant_place(self) -> u32 {
+        self.vacant.into()
+    }
 }
 
 impl<N> Segment<N> {
@@ -38,14 +70,8 @@ impl<N> Segment<N> {
     pub(super) fn with_capacity(places: usize) -> Segment<N> {
         Segment {
             places: Vec::with_capacity(places),
-            vacant: 0,
-            len: 0,
+            filling: Filling::EMPTY,
         }
-    }
-
-    #[inline]
-    pub(super) fn len(&self) -> usize {
-        self.len as usize
     }
 
     pub(super) fn capacity(&self) -> usize {
@@ -62,47 +88,50 @@ impl<N> Segment<N> {
         self.places.get_mut(place)?.node_mut()
     }
 
-    /// The place of the next node.
-    #[inline]
-    pub(super) fn vacant_place(&self) -> u32 {
-        self.vacant
-    }
-
-    /// Builds a node in the vacant place.
+    /// Builds a node in the vacant place. `kept` is the filling, if the caller keeps it.
     #[inline(always)]
-    pub(super) fn insert_with(&mut self, make: impl FnOnce() -> N) -> &mut N {
-        let vacant = self.vacant as usize;
+    pub(super) fn insert_with(
+        &mut self,
+        kept: Option<&mut Filling>,
+        make: impl FnOnce() -> N,
+    ) -> &mut N {
+        let filling = kept.unwrap_or(&mut self.filling);
+        let vacant = filling.vacant as usize;
         if vacant == self.places.len() {
-            self.add_place();
+            add_place(&mut self.places);
         }
         let place = &mut self.places[vacant];
-        let Place::Vacant(next) = *place else {
-            unreachable!("{VACANT}");
+        filling.vacant = match filling.behind {
+            UNKNOWN => place.next(),
+            behind => behind,
         };
-        self.vacant = next;
-        self.len += 1;
+        filling.behind = UNKNOWN;
+        filling.len += 1;
         // A vacant place needs no drop, which the compiler does not see.
         mem::forget(mem::replace(place, Place::Occupied(make())));
         place.node_mut().expect("it was just put there")
     }
 
-    /// Removes a node if `take` returns `Some` for it, and passes the node to `rest`.
+    /// Removes a node if `take` returns `Some` for it, and passes the node to `rest`. `kept` is the
+    /// filling, if the caller keeps it. Returns how many nodes are left, too.
     ///
     /// If `rest` forgets the node, nothing is copied out of the place: a copy reads in one piece
     /// what was just written in several, and waits for that.
     #[inline(always)]
     pub(super) fn remove_with<R, V>(
         &mut self,
+        kept: Option<&mut Filling>,
         place: usize,
         take: impl FnOnce(&mut N) -> Option<R>,
         rest: impl FnOnce(N) -> V,
-    ) -> Option<(R, V)> {
+    ) -> Option<((R, V), usize)> {
         let removed = self.places.get_mut(place)?;
         let taken = take(removed.node_mut()?)?;
-        let node = mem::replace(removed, Place::Vacant(self.vacant)).into_node()?;
-        self.vacant = place as u32;
-        self.len -= 1;
-        Some((taken, rest(node)))
+        let filling = kept.unwrap_or(&mut self.filling);
+        let node = mem::replace(removed, Place::Vacant(filling.vacant)).into_node()?;
+        (filling.vacant, filling.behind) = (place as u16, filling.vacant);
+        filling.len -= 1;
+        Some(((taken, rest(node)), filling.len()))
     }
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut N> {
@@ -121,12 +150,12 @@ impl<N> Segment<N> {
             .map(|(number, _)| number)
             .next()
     }
+}
 
-    #[cold]
-    #[inline(never)]
-    fn add_place(&mut self) {
-        self.places.push(Place::Vacant(self.vacant + 1));
-    }
+#[cold]
+#[inline(never)]
+fn add_place<N>(places: &mut Vec<Place<N>>) {
+    places.push(Place::Vacant(places.len() as u16 + 1));
 }
 
 impl<N> Default for Segment<N> {
@@ -136,6 +165,15 @@ impl<N> Default for Segment<N> {
 }
 
 impl<N> Place<N> {
+    /// The next vacant place.
+    #[inline]
+    fn next(&self) -> u16 {
+        let Place::Vacant(next) = *self else {
+            unreachable!("{VACANT}");
+        };
+        next
+    }
+
     #[inline]
     fn node(&self) -> Option<&N> {
         match self {
@@ -166,19 +204,20 @@ const VACANT: &str = "the list of vacant places holds vacant places";
 #[cfg(test)]
 impl<N> Segment<N> {
     /// Walks the list of vacant places.
-    pub(super) fn check(&self) {
-        let (mut place, mut vacant) = (self.vacant as usize, 0);
+    pub(super) fn check(&self, filling: Filling) {
+        let (mut place, mut vacant) = (usize::from(filling.vacant), 0);
+        if filling.behind != UNKNOWN {
+            assert_eq!(self.places[place].next(), filling.behind);
+        }
         while place < self.places.len() {
-            let Place::Vacant(next) = self.places[place] else {
-                panic!("{VACANT}");
-            };
+            let next = self.places[place].next();
             vacant += 1;
             assert!(vacant <= self.places.len(), "the list has a circle");
-            place = next as usize;
+            place = usize::from(next);
         }
         assert_eq!(place, self.places.len(), "the list ends there");
-        assert_eq!(vacant + self.len(), self.places.len());
+        assert_eq!(vacant + filling.len(), self.places.len());
         let occupied = self.places.iter().filter_map(Place::node).count();
-        assert_eq!(occupied, self.len());
+        assert_eq!(occupied, filling.len());
     }
 }

@@ -7,8 +7,11 @@
 //! | state | nodes | its number is in |
 //! |---|---|---|
 //! | full | all | no list |
-//! | with room | 0 to all but one | `with_room`, whose last one takes the next node |
+//! | with room | 0 to all but one | `room`, which takes the next node, or `with_room` |
 //! | freed | none, and no memory either | `freed` |
+//!
+//! How far `room` is filled lies in the wheel itself, where each insert finds and changes it, and
+//! each removal in a small wheel. In all others it lies beside their places.
 //!
 //! Invariants:
 //!
@@ -26,7 +29,7 @@
 
 use std::ops::{Index, IndexMut};
 
-use super::segment::Segment;
+use super::segment::{Filling, Segment};
 
 /// The index of no node.
 pub(super) const NONE: u32 = u32::MAX;
@@ -45,11 +48,19 @@ const fn place_bits(node_bytes: usize) -> u32 {
     }
 }
 
+/// What an insert changes comes first: see `Wheel`.
+#[repr(C)]
 pub(super) struct Segments<N> {
+    /// Of `room`.
+    pub(super) filling: Filling,
+    /// The number of the segment that takes the next node, or `NONE`.
+    room: u32,
+    /// The nodes in all segments but `room`. There are fewer than indices.
+    others_len: u32,
     segments: Vec<Segment<N>>,
+    /// The others that have room.
     with_room: Vec<u32>,
     freed: Vec<u32>,
-    len: usize,
 }
 
 impl<N> Segments<N> {
@@ -65,16 +76,23 @@ impl<N> Segments<N> {
 
     pub(super) fn new() -> Segments<N> {
         Segments {
+            filling: Filling::EMPTY,
+            room: NONE,
+            others_len: 0,
             segments: Vec::new(),
             with_room: Vec::new(),
             freed: Vec::new(),
-            len: 0,
         }
     }
 
     #[inline]
     pub(super) fn len(&self) -> usize {
-        self.len
+        self.filling.len() + self.others_len as usize
+    }
+
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.filling.len() == 0 && self.others_len == 0
     }
 
     #[inline]
@@ -98,25 +116,30 @@ impl<N> Segments<N> {
     /// If there are about four billion nodes.
     #[inline]
     pub(super) fn vacant_index(&mut self) -> u32 {
-        let number = match self.with_room.last() {
-            Some(&number) => number,
-            None => self.make_room(),
+        let number = match self.room {
+            NONE => self.make_room(),
+            number => number,
         };
-        let nodes = &self.segments[number as usize];
-        number << Self::PLACE_BITS | nodes.vacant_place()
+        number << Self::PLACE_BITS | self.filling.vacant_place()
     }
 
     /// Builds a node at the index that `vacant_index` has just returned.
     #[inline(always)]
     pub(super) fn put(&mut self, index: u32, make: impl FnOnce() -> N) -> &mut N {
+        let kept = if self.filling.len() == Self::PLACES - 1 {
+            self.fill_up();
+            None
+        } else {
+            Some(&mut self.filling)
+        };
         let nodes = &mut self.segments[Self::number(index)];
-        let is_doubled = nodes.len() == nodes.capacity();
-        visit(if is_doubled { nodes.len() } else { 1 });
-        self.len += 1;
-        if nodes.len() == Self::PLACES - 1 {
-            leave(&mut self.with_room);
+        if cfg!(test) {
+            let len = kept
+                .as_ref()
+                .map_or(Self::PLACES - 1, |filling| filling.len());
+            visit(if len == nodes.capacity() { len } else { 1 });
         }
-        nodes.insert_with(make)
+        nodes.insert_with(kept, make)
     }
 
     /// Removes a node if `take` returns `Some` for it, and passes the node to `rest`.
@@ -129,10 +152,22 @@ impl<N> Segments<N> {
         rest: impl FnOnce(N) -> V,
     ) -> Option<(R, V)> {
         visit(1);
-        let nodes = self.segments.get_mut(Self::number(index))?;
-        let removed = nodes.remove_with(Self::place(index), take, rest)?;
-        let left = nodes.len();
-        self.removed(Self::number(index), left);
+        let number = Self::number(index);
+        let nodes = self.segments.get_mut(number)?;
+        let is_room = number == self.room as usize;
+        let kept = is_room.then_some(&mut self.filling);
+        let (removed, left) = nodes.remove_with(kept, Self::place(index), take, rest)?;
+        if is_room {
+            if left == 0 && (self.segments.len() > 1 || Self::IS_LARGE) {
+                self.settle(number as u32, left);
+            }
+        } else {
+            self.others_len -= 1;
+            let was_full = left == Self::PLACES - 1;
+            if was_full || left == 0 {
+                self.settle(number as u32, left);
+            }
+        }
         Some(removed)
     }
 
@@ -176,39 +211,58 @@ impl<N> Segments<N> {
             assert!(!is_over, "a wheel holds at most about four billion timers");
             self.segments.push(nodes);
         }
-        self.with_room.push(number);
+        self.set_room(number);
         number
     }
 
-    /// Follows each removal, with the number of nodes left in the segment.
-    #[inline]
-    fn removed(&mut self, number: usize, left: usize) {
-        self.len -= 1;
-        let was_full = left == Self::PLACES - 1;
-        if was_full || left == 0 && (self.segments.len() > 1 || Self::IS_LARGE) {
-            self.settle(number as u32, left);
+    /// Lets another segment take the next node, or none.
+    fn set_room(&mut self, number: u32) {
+        if let Some(before) = self.segments.get_mut(self.room as usize) {
+            before.filling = self.filling;
+            self.others_len += self.filling.len() as u32;
         }
+        let next = self.segments.get(number as usize);
+        self.filling = next.map_or(Filling::EMPTY, |next| next.filling);
+        self.others_len -= self.filling.len() as u32;
+        self.room = number;
     }
 
+    /// The segment with room gets its last node next.
+    #[cold]
+    #[inline(never)]
+    fn fill_up(&mut self) {
+        let next = self.with_room.pop().unwrap_or(NONE);
+        self.set_room(next);
+        self.others_len += 1;
+    }
+
+    /// Follows the removal from a full segment, and that of a last node, where there are others.
     #[cold]
     #[inline(never)]
     fn settle(&mut self, number: u32, left: usize) {
         if left > 0 {
-            return self.with_room.push(number);
+            let others = (self.room != NONE).then_some(self.room);
+            self.with_room.extend(others);
+            return self.set_room(number);
         }
-        if self.with_room.len() > 1 || Self::IS_LARGE {
+        if !self.with_room.is_empty() || Self::IS_LARGE {
+            if self.room == number {
+                let next = self.with_room.pop().unwrap_or(NONE);
+                self.set_room(next);
+            } else {
+                let position = self.with_room.iter().rposition(|&other| other == number);
+                self.with_room.swap_remove(position.expect("it had room"));
+            }
             self.segments[number as usize] = Segment::new();
-            let position = self.with_room.iter().rposition(|&other| other == number);
-            self.with_room.swap_remove(position.expect("it had room"));
             self.freed.push(number);
         }
-        if self.len == 0 {
+        if self.is_empty() {
             // At most one segment has memory.
             let mut freed = std::mem::replace(self, Segments::new());
-            if let Some(number) = freed.with_room.pop() {
-                self.segments
-                    .push(std::mem::take(&mut freed.segments[number as usize]));
-                self.with_room.push(0);
+            if let Some(kept) = freed.segments.get_mut(freed.room as usize) {
+                kept.filling = freed.filling;
+                self.segments.push(std::mem::take(kept));
+                self.set_room(0);
             }
         }
     }
@@ -242,13 +296,6 @@ impl<N> IndexMut<u32> for Segments<N> {
 
 const LINKED: &str = "a linked node is there";
 
-/// Not inlined, to keep an insert short.
-#[cold]
-#[inline(never)]
-fn leave(with_room: &mut Vec<u32>) {
-    with_room.pop();
-}
-
 /// Counts the nodes that an operation touches, for the tests of the wheel.
 #[inline]
 fn visit(_nodes: usize) {
@@ -268,21 +315,28 @@ mod tests {
         }
 
         pub(in crate::wheel) fn check(&self) {
-            let (mut with_room, mut nodes, mut kept) = (0, 0, 0);
+            let (mut listed, mut nodes, mut kept) = (self.with_room.clone(), 0, 0);
+            listed.extend((self.room != NONE).then_some(self.room));
+            let mut with_room = Vec::new();
             for (number, segment) in (0..).zip(&self.segments) {
-                segment.check();
-                let (len, capacity) = (segment.len(), segment.capacity());
+                let filling = if number == self.room {
+                    self.filling
+                } else {
+                    segment.filling
+                };
+                segment.check(filling);
+                let (len, capacity) = (filling.len(), segment.capacity());
                 assert!(len <= Self::PLACES && capacity <= Self::PLACES);
                 if capacity > 0 && len < Self::PLACES {
-                    with_room += 1;
-                    assert!(self.with_room.contains(&number));
+                    with_room.push(number);
                 }
                 assert_eq!(self.freed.contains(&number), capacity == 0);
                 nodes += len;
                 kept += usize::from(capacity > 0 && len == 0);
             }
-            assert_eq!((self.with_room.len(), self.len), (with_room, nodes));
-            assert!(self.len > 0 || self.segments.len() <= 1);
+            listed.sort_unstable();
+            assert_eq!((listed, self.len()), (with_room, nodes));
+            assert!(!self.is_empty() || self.segments.len() <= 1);
             assert!(kept <= 1, "{kept} segments without a node have memory");
         }
     }

@@ -5,6 +5,7 @@ mod memory;
 mod model;
 
 use std::cell::Cell;
+use std::mem::offset_of;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
@@ -82,6 +83,19 @@ fn turn<T>(wheel: &mut Wheel<T>, now: u64, mut budget: usize, mut fired: impl Fn
             }
             found => return found == Found::Nothing,
         }
+    }
+}
+
+/// An owner puts them on the line of its lock. See `Wheel`.
+#[test]
+fn what_a_call_writes_in_a_small_wheel_comes_first() {
+    type Any = Wheel<u64>;
+    let written = [
+        ("next_sequence", offset_of!(Any, next_sequence), 0),
+        ("filling", offset_of!(Any, nodes.filling), WRITTEN - 8),
+    ];
+    for (field, offset, expected) in written {
+        assert_eq!(offset, expected, "{field}");
     }
 }
 

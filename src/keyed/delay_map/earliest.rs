@@ -10,10 +10,14 @@ use crate::clock::tick::{AtomicTick, Tick};
 use crate::sync::{AtomicBool, Ordering};
 
 pub(crate) struct Earliest {
-    parts: Box<[AtomicTick]>,
-    /// Set after a tick was lowered, cleared before the parts are compared.
-    was_lowered: AtomicBool,
+    pub(super) parts: Box<[AtomicTick]>,
+    pub(super) was_lowered: Flag,
 }
+
+/// Set after a tick was lowered, cleared before the parts are compared. On a cache line of its own,
+/// because each call that sets a due reads where the ticks are.
+#[repr(align(64))]
+pub(super) struct Flag(AtomicBool);
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct First {
@@ -27,7 +31,7 @@ impl Earliest {
         let never = || AtomicTick::new(Tick::NEVER);
         Earliest {
             parts: (0..parts).map(|_| never()).collect(),
-            was_lowered: AtomicBool::new(false),
+            was_lowered: Flag(AtomicBool::new(false)),
         }
     }
 
@@ -52,7 +56,7 @@ impl Earliest {
         if tick < before {
             // Release: pairs with the swap in `first`, and carries the tick. A store in place of
             // the swap would hide the tick of another thread.
-            self.was_lowered.swap(true, Ordering::Release);
+            self.was_lowered.0.swap(true, Ordering::Release);
         }
         before
     }
@@ -71,9 +75,9 @@ impl Earliest {
     /// which may be too early, is later than `by`. `remembered` is a result for this `by` or an
     /// earlier one.
     pub(crate) fn first(&self, by: Tick, remembered: Option<First>) -> Option<First> {
-        if self.was_lowered.load(Ordering::Relaxed) {
+        if self.was_lowered.0.load(Ordering::Relaxed) {
             // Acquire: see `write`.
-            self.was_lowered.swap(false, Ordering::Acquire);
+            self.was_lowered.0.swap(false, Ordering::Acquire);
         } else if remembered.is_some() {
             return remembered;
         }

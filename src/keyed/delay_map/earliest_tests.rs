@@ -1,7 +1,9 @@
-//! A unit test of `earliest.rs`, which `tests/loom` compiles too.
+//! Unit tests of `earliest.rs` and `stream_waker.rs`, which `tests/loom` compiles too.
 
 use super::earliest::{Earliest, First};
+use super::stream_waker::StreamWaker;
 use crate::clock::tick::Tick;
+use crate::lines::lines;
 
 fn first(earliest: &Earliest, remembered: Option<First>) -> (Option<First>, Option<(usize, u64)>) {
     let first = earliest.first(Tick::new(9), remembered);
@@ -31,4 +33,13 @@ fn the_first_part_is_looked_for_again_once_a_tick_was_lowered() {
     }
     assert!(earliest.lower(2, Tick::new(6)) && !earliest.lower(2, Tick::new(7)));
     assert_eq!(earliest.of_all(), Tick::new(6));
+}
+
+/// Otherwise each poll of the stream would slow the next call of each thread.
+#[test]
+fn what_the_stream_writes_lies_on_no_line_that_a_call_reads() {
+    let [(_, earliest), (_, stream)] = lines!(StreamWaker: earliest, stream);
+    assert!(stream[0] > earliest[1] || stream[1] < earliest[0]);
+    let [(_, parts), (_, was_lowered)] = lines!(Earliest: parts, was_lowered);
+    assert_ne!(parts, was_lowered);
 }

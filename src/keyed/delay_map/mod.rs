@@ -706,7 +706,7 @@ impl<K, V, S> DelayMap<K, V, S> {
         let mut metrics = DelayMapMetrics::default();
         for part in self.inner.table.lock_each() {
             metrics.len += part.len();
-            metrics.inserted += part.inserted;
+            metrics.inserted += part.inserted();
             metrics.expired += part.expired;
         }
         metrics

@@ -11,10 +11,13 @@ use crate::clock::tick::{Moment, Tick};
 use crate::keyed::linear_hash_table::{Hashed, LinearHashTable};
 use crate::wheel::Wheel;
 
+/// What an insert and a removal write comes first, on the line of the lock before it.
+#[repr(C)]
 pub(super) struct DelayPart<K, V> {
-    pub(super) items: Wheel<Item<K, V>>,
     index: LinearHashTable<Indexed>,
-    pub(super) inserted: u64,
+    pub(super) items: Wheel<Item<K, V>>,
+    /// How many inserts were in place of a value.
+    pub(super) replaced: u64,
     pub(super) expired: u64,
 }
 
@@ -48,9 +51,9 @@ pub(super) struct Setting {
 impl<K, V> DelayPart<K, V> {
     pub(super) fn new() -> DelayPart<K, V> {
         DelayPart {
-            items: Wheel::new(),
             index: LinearHashTable::new(),
-            inserted: 0,
+            items: Wheel::new(),
+            replaced: 0,
             expired: 0,
         }
     }
@@ -59,7 +62,13 @@ impl<K, V> DelayPart<K, V> {
         self.index.len()
     }
 
+    /// How many values were inserted, those included that replaced another one.
+    pub(super) fn inserted(&self) -> u64 {
+        self.items.inserted() + self.replaced
+    }
+
     /// The index of a key's item. No other function runs the key's own code.
+    #[inline]
     pub(super) fn find<Q: Eq + ?Sized>(&self, hash: u32, key: &Q) -> Option<u32>
     where
         K: Borrow<Q>,
@@ -83,6 +92,7 @@ impl<K, V> DelayPart<K, V> {
         Tick::new(self.items.turn_for(tick.get()))
     }
 
+    #[inline]
     pub(super) fn insert(&mut self, key: K, hash: u32, value: V, setting: Setting, end: Moment) {
         let item = Item {
             key,
@@ -122,6 +132,7 @@ impl<K, V> DelayPart<K, V> {
         pending
     }
 
+    #[inline]
     pub(super) fn remove(&mut self, index: u32) -> Item<K, V> {
         let item = self.items.remove_at(index);
         self.index.remove(item.hash, |entry| entry.index == index);
@@ -138,5 +149,28 @@ impl<K, V> Item<K, V> {
     /// Whether it is pending at `now`. From its due on it belongs to the stream.
     pub(super) fn is_pending(&self, now: Moment) -> bool {
         self.deadline > now
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::mem::offset_of;
+
+    use super::*;
+    use crate::keyed::table::BEFORE_CONTENTS;
+    use crate::lines::LINE;
+    use crate::wheel::WRITTEN;
+
+    type Part = DelayPart<u64, u64>;
+
+    /// The line of the lock, on which the table of the index lies too.
+    #[test]
+    fn an_insert_writes_one_line_of_a_part_that_is_small() {
+        assert_eq!(offset_of!(Part, index), 0);
+        assert_eq!(
+            size_of::<LinearHashTable<Indexed>>(),
+            offset_of!(Part, items)
+        );
+        assert_eq!(BEFORE_CONTENTS + offset_of!(Part, items) + WRITTEN, LINE);
     }
 }

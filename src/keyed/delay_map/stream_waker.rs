@@ -45,6 +45,12 @@ use crate::sync::{Mutex, lock};
 
 pub(crate) struct StreamWaker {
     pub(crate) earliest: Earliest,
+    pub(super) stream: Waiting,
+}
+
+/// On a cache line of its own, because the stream writes it at each poll.
+#[repr(align(64))]
+pub(super) struct Waiting {
     /// When the stream checks at the latest, unless it is woken: `FIRST` while it does not wait.
     next_check: NextCheck,
     waker: Mutex<Option<Waker>>,
@@ -56,8 +62,10 @@ impl StreamWaker {
     pub(crate) fn new(parts: usize) -> StreamWaker {
         StreamWaker {
             earliest: Earliest::new(parts),
-            next_check: NextCheck::new(Tick::FIRST),
-            waker: Mutex::new(None),
+            stream: Waiting {
+                next_check: NextCheck::new(Tick::FIRST),
+                waker: Mutex::new(None),
+            },
         }
     }
 
@@ -109,7 +117,7 @@ impl StreamWaker {
     }
 
     fn take_unless_it_checks_by(&self, tick: Tick) -> Option<Waker> {
-        if self.next_check.comes_by(tick) {
+        if self.stream.next_check.comes_by(tick) {
             return None;
         }
         self.take()
@@ -117,11 +125,11 @@ impl StreamWaker {
 
     /// Whether the stream waits for an earlier tick.
     fn waits_for_less_than(&self, tick: Tick) -> bool {
-        self.next_check.lies_between(Tick::FIRST, tick)
+        self.stream.next_check.lies_between(Tick::FIRST, tick)
     }
 
     fn take(&self) -> Option<Waker> {
-        lock(&self.waker).take()
+        lock(&self.stream.waker).take()
     }
 }
 
@@ -129,16 +137,16 @@ impl StreamWaker {
 impl StreamWaker {
     /// S1.
     pub(crate) fn stop_waiting(&self) {
-        self.next_check.at(Tick::FIRST);
+        self.stream.next_check.at(Tick::FIRST);
     }
 
     /// S3: registers the waker, unless it is here already. It is cloned and dropped under no lock.
     /// Call this before the check for the end.
     pub(crate) fn register(&self, waker: &Waker) {
         let is_here = |left: &Waker| left.will_wake(waker);
-        if !lock(&self.waker).as_ref().is_some_and(is_here) {
+        if !lock(&self.stream.waker).as_ref().is_some_and(is_here) {
             let clone = waker.clone();
-            let replaced = lock(&self.waker).replace(clone);
+            let replaced = lock(&self.stream.waker).replace(clone);
             drop(replaced);
         }
     }
@@ -146,12 +154,12 @@ impl StreamWaker {
     /// S3 to S5. `set` sets the timer for the earliest tick, which may be `NEVER`, unless that has
     /// come. It is ready with what the stream then does.
     pub(crate) fn wait<R>(&self, set: impl FnOnce(Tick) -> Poll<R>) -> Poll<R> {
-        let earliest = self.next_check.begin(|| self.earliest.of_all());
+        let earliest = self.stream.next_check.begin(|| self.earliest.of_all());
         // S4.
         let set = set(earliest);
         // S5.
         if set.is_pending() {
-            self.next_check.at(earliest);
+            self.stream.next_check.at(earliest);
         }
         set
     }

@@ -56,7 +56,7 @@ const LAST_TICK: u64 = (1 << 62) / 1_000_000;
 ///
 /// - A [`Key`] never finds a later value.
 /// - Any delay is allowed, even beyond two years.
-/// - A queue has 296 bytes and a key 16, on a system of 64 bits. A queue of tokio-util has 192
+/// - A queue has 304 bytes and a key 16, on a system of 64 bits. A queue of tokio-util has 192
 ///   bytes, and a key 8.
 /// - Memory follows the number of values, in segments of at most 512, so
 ///   [`reserve`](DelayQueue::reserve) and [`compact`](DelayQueue::compact) have nothing to do.
