@@ -278,6 +278,9 @@ pub fn readme(page: &str, results: &Results) -> Result<String, String> {
     ))
 }
 
+/// What `benches/cores/run` has counted last.
+const MANY_CORES: &str = include_str!("../cores/table.txt");
+
 /// What stands around the tables, each at its mark.
 const PAGE: &str = include_str!("page.md");
 
@@ -299,6 +302,7 @@ pub fn page(run: &Run) -> String {
         ("states", states()),
         ("losses", losses(results)),
         ("How late", lateness(results)),
+        ("Many cores", MANY_CORES.to_owned()),
     ];
     let mut sections: Vec<&str> = rows::rows().iter().map(|row| row.section).collect();
     sections.dedup();
