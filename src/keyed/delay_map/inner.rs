@@ -393,6 +393,12 @@ impl<K, V> Inner<K, V> {
 mod tests {
     use super::super::DelayMap;
     use super::*;
+    use crate::lines::LINE;
+
+    #[test]
+    fn the_count_of_a_maps_clones_lies_on_no_line_that_a_call_reads() {
+        assert!(align_of::<Inner<u64, u64>>() >= 2 * LINE);
+    }
 
     /// Otherwise the stream would first search at their due, and move all at once.
     #[test]
