@@ -1,6 +1,6 @@
 //! `cores ROW CONTENDER WORKERS TIMES [THINK [WARM]]`: each worker does the row's operation so many
-//! times on timers of that contender, all at once. It prints a line of JSON. `cores list` prints the
-//! rows and contenders.
+//! times on timers of that contender, all at once. It prints a line of JSON. `cores list` prints
+//! the rows and contenders.
 //!
 //! THINK are the ns of other work before each operation: of the model's time under the plugin, and
 //! of real time otherwise. Before the count each worker does the operation WARM times. On each
