@@ -5,7 +5,7 @@
 //! |---|---|
 //! | **Never early**, as the clock of its runtime reads it | `random_programs_do_what_the_model_allows`, `histories_are_never_early_never_lost_and_as_late_as_tokios`; the rows "fired early" and "woken early" |
 //! | **At most one tick late**, on top of tokio's rounding and scheduling | `random_programs_do_what_the_model_allows`, `lateness_is_from_the_due_to_the_wake_up`; the medians and the 99 % of the table "How late" |
-//! | **Stalls do not count** against a [`Deadline`]: after a stop of more than 50 ms plus one tick, live connections get time to show that they are alive | `a_stall_is_longer_than_50_ms_and_a_tick`, `spared_deadlines_expire_as_far_apart_as_they_were_due`, `a_pause_of_the_server_closes_no_live_connection` |
+//! | **Stalls do not count** against a [`Deadline`]: after a stop of more than 50 ms plus one tick, live connections get time to show that they are alive | `a_stall_is_longer_than_50_ms_and_a_tick`, `spared_deadlines_expire_as_far_apart_as_they_were_due`, `a_stall_of_the_server_closes_no_live_connection` |
 //! | **Exactly one outcome**: a reset that returns `true` moved the deadline, and one that returns `false` came after its end | `of_a_reset_and_the_expiry_exactly_one_wins` |
 //! | **Dropping a timer cancels it**, in O(1), and the next one can use its memory at once | `no_operation_touches_more_with_100_000_timers`, `room_is_used_again_before_more_is_made`, `a_waker_is_dropped_under_no_lock` |
 //! | **Any duration**, from zero to [`Duration::MAX`], after a century of uptime | `zero_waits_for_the_next_millisecond_as_tokios_does`, `made_for_no_time_it_elapses_and_for_all_it_saturates`, `a_hundred_years_of_uptime_change_nothing` |

@@ -10,30 +10,31 @@
 //!   else close the connection
 //! ```
 //!
-//! In the other ways one task reads with a timeout, and closes the connection when it passes.
+//! In the other ways one task reads with a timeout, and closes the connection when that ends it.
 //!
 //! *Early* is judged exactly. The instant before the last reset and the one after the expiry, or
 //! after a refused reset, may not lie less than the timeout apart. The deadline was reset between
 //! them, so no delay of a task can make an honest timer look early.
 //!
-//! A server that was stopped finds heartbeats that it has not read yet. Nothing here looks for
+//! A server that was held up finds heartbeats that it has not read yet. Nothing here looks for
 //! them: a `Deadline` stays pending for a while after such a stall, and the heartbeats reset it.
 
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::pin;
 use std::sync::Arc;
 
 use tickwheel::io::IdleTimeout;
 use tickwheel::{Duration, Instant};
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::{JoinError, coop};
 
+use crate::changed_use::idioms as changed;
+use crate::on_tokio::idioms;
 use crate::server::Site;
-use crate::ways::{LastSeen, Way};
+use crate::ways::Way;
 
 /// The server sends it once when the connection is served. So a client that has it does not just
 /// wait in the listener's queue.
@@ -54,7 +55,7 @@ pub(crate) enum Ended {
 }
 
 impl Ended {
-    fn expired(after: Duration, timeout: Duration) -> Ended {
+    pub(crate) fn expired(after: Duration, timeout: Duration) -> Ended {
         match after.checked_sub(timeout) {
             Some(late) => Ended::ByDeadline(late),
             None => Ended::Early(after),
@@ -80,7 +81,16 @@ pub(crate) async fn serve(
             serve_by_deadline(stream, site, opened_at, expired, move || handle.reset()).await
         }
         Way::LastSeen => {
-            let last_seen = LastSeen::new(site.timeout);
+            let last_seen = idioms::LastSeen::new(site.timeout);
+            let seen = last_seen.clone();
+            let expired = async {
+                last_seen.expired().await;
+                true
+            };
+            serve_by_deadline(stream, site, opened_at, expired, move || seen.reset()).await
+        }
+        Way::LastSeenChanged => {
+            let last_seen = changed::LastSeen::new(site.timeout);
             let seen = last_seen.clone();
             let expired = async {
                 last_seen.expired().await;
@@ -90,61 +100,13 @@ pub(crate) async fn serve(
         }
         Way::IdleTimeout => {
             let stream = IdleTimeout::new(stream, site.timeout);
-            Ok(serve_by_reads(stream, &site).await)
+            Ok(idioms::serve_by_reads(stream, &site).await)
         }
-        Way::Select | Way::Biased | Way::Timeout | Way::ChangedUse => {
-            Ok(serve_by_reads(stream, &site).await)
+        Way::Timeout | Way::Select | Way::Biased | Way::Fresh => {
+            Ok(idioms::serve_by_reads(stream, &site).await)
         }
-    }
-}
-
-/// One task reads, and each read has its timeout.
-async fn serve_by_reads(mut stream: impl AsyncRead + AsyncWrite + Unpin, site: &Site) -> Ended {
-    let idle = site.timeout;
-    let mut heartbeats = [0; 64];
-    let mut last_reset = Instant::now();
-    let mut sleep = pin!(tokio::time::sleep(idle));
-    if stream.write_all(&[GREETING]).await.is_err() {
-        return Ended::Failed;
-    }
-    loop {
-        let began = Instant::now();
-        let read = stream.read(&mut heartbeats);
-        let read = match site.way {
-            Way::Select => tokio::select! {
-                read = read => read,
-                () = &mut sleep => Err(io::ErrorKind::TimedOut.into()),
-            },
-            Way::Biased => tokio::select! {
-                biased;
-                read = read => read,
-                () = &mut sleep => Err(io::ErrorKind::TimedOut.into()),
-            },
-            Way::Timeout => tokio::time::timeout(idle, read)
-                .await
-                .unwrap_or_else(|e| Err(e.into())),
-            Way::ChangedUse => tickwheel::time::timeout(idle, read)
-                .await
-                .unwrap_or_else(|e| Err(e.into())),
-            Way::IdleTimeout | Way::LastSeen | Way::Deadline => read.await,
-        };
-        match read {
-            Ok(0) => return Ended::ByClient,
-            Ok(count) => {
-                site.add_heartbeats(count);
-                // An `IdleTimeout` was reset within the read, the others are from now on.
-                last_reset = match site.way {
-                    Way::IdleTimeout => began,
-                    _ => Instant::now(),
-                };
-                if let Way::Select | Way::Biased = site.way {
-                    sleep.as_mut().reset(last_reset + idle);
-                }
-            }
-            Err(error) if error.kind() == io::ErrorKind::TimedOut => {
-                return Ended::expired(last_reset.elapsed(), idle);
-            }
-            Err(_) => return Ended::Failed,
+        Way::TimeoutChanged | Way::SelectChanged | Way::BiasedChanged | Way::FreshChanged => {
+            Ok(changed::serve_by_reads(stream, &site).await)
         }
     }
 }

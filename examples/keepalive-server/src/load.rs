@@ -20,7 +20,7 @@
 //!   the timeout. This falls into the run, while the others still send.
 //!
 //! The load is a process of its own: this program once more, with `--load-for`. So the clients go
-//! on sending while the server's process is stopped, and take none of its CPU time. It prints a
+//! on sending while the server is held up, and take none of its CPU time. It prints a
 //! line for each client, which the server's process reads: a name, and what belongs to it.
 
 use std::io::{self, Write};
@@ -39,10 +39,10 @@ use crate::connection::{GREETING, HEARTBEAT};
 use crate::options::Options;
 
 /// A silent client must be closed no later than this after its deadline, however busy the machine
-/// is. A server that was stopped for that long comes so much later, and it may wait as long again
+/// is. A server that was held up for that long comes so much later, and it may wait as long again
 /// for heartbeats that it has not read.
-pub(crate) fn grace(pause: Option<Duration>) -> Duration {
-    Duration::from_secs(5) + 2 * pause.unwrap_or_default()
+pub(crate) fn grace(stall: Option<Duration>) -> Duration {
+    Duration::from_secs(5) + 2 * stall.unwrap_or_default()
 }
 
 /// A client that is not served this long after it began to connect gives up.
@@ -161,7 +161,7 @@ async fn run_client(plan: Arc<Plan>, falls_silent: bool) -> String {
         interval = plan.options.heartbeat;
         let is_silent = silent_from.is_some_and(|moment| next >= moment);
         let until = if is_silent {
-            client.gaps.last_sent.1 + plan.options.timeout + grace(plan.options.pause())
+            client.gaps.last_sent.1 + plan.options.timeout + grace(plan.options.stall())
         } else {
             next.min(plan.end)
         };

@@ -7,27 +7,32 @@
 //! expires. Thousands of clients in a second process send the heartbeats. A share of them falls
 //! silent at a random moment, and leaves the socket open. The others live until the end of the run.
 //!
-//! With `--pause 4s` the server's process is stopped for four seconds in the middle of the run, and
-//! heartbeats wait in the sockets. Still no live connection may be closed. With `--compare` the
-//! server runs in each way with each of several pauses. The table says how many live connections
-//! they closed. A pause that ends before the timeouts of live connections closes none in any way.
+//! With `--stall 4s` the server's process is stopped for four seconds in the middle of the run, and
+//! heartbeats wait in the sockets. `--cause` blocks its workers instead, or uses up a CPU quota.
+//! Still no live connection may be closed. With `--compare` the server runs in each way with each
+//! cause and each of several stalls. The table says how many live connections they closed. A stall
+//! that ends before the timeouts of live connections closes none in any way.
 //!
 //! ```text
 //! cargo run --release -p keepalive-server
 //! cargo run --release -p keepalive-server -- --compare
-//! cargo run --release -p keepalive-server -- --compare --pause 400ms,500ms
-//! cargo run --release -p keepalive-server -- --connections 1000 --pause 4s
+//! cargo run --release -p keepalive-server -- --compare --stall 400ms,500ms --cause sigstop
+//! cargo run --release -p keepalive-server -- --connections 1000 --stall 4s
 //! ```
 //!
 //! It exits with 0 if every deadline held, and with 1 if one did not, or if nothing could be tried.
-//! With `--compare` the ways that must survive a pause decide. `connection.rs` and `load.rs` say
+//! With `--compare` the ways that have a grace decide. `connection.rs` and `load.rs` say
 //! what counts as a violation, and why a loaded machine does not raise a false one.
 
+mod changed_use;
 mod compare;
 mod connection;
 mod load;
+mod on_tokio;
 mod options;
+mod quota;
 mod server;
+mod stall;
 mod summary;
 #[cfg(test)]
 mod tests;
@@ -38,7 +43,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use tickwheel::Duration;
-use tokio::runtime::Runtime;
+use tokio::runtime::{Builder, Runtime};
 use tokio::time::sleep;
 
 use crate::load::Clients;
@@ -65,7 +70,7 @@ fn run(options: Options) -> Result<bool, Box<dyn Error>> {
     // One socket for each connection, and the program's own files. A hard limit that is lower shows
     // as clients that never connected.
     rlimit::increase_nofile_limit(u64::from(options.connections) + 64)?;
-    let runtime = Runtime::new()?;
+    let runtime = runtime(options.workers)?;
     if let Some(server) = options.load_for {
         runtime.block_on(load::run(&options, server))?;
         return Ok(true);
@@ -83,17 +88,30 @@ fn run(options: Options) -> Result<bool, Box<dyn Error>> {
     Ok(summary.has_passed())
 }
 
+fn runtime(workers: Option<usize>) -> io::Result<Runtime> {
+    let mut builder = match workers {
+        Some(0) => Builder::new_current_thread(),
+        _ => Builder::new_multi_thread(),
+    };
+    if let Some(workers @ 1..) = workers {
+        builder.worker_threads(workers);
+    }
+    builder.enable_all().build()
+}
+
 async fn serve_under_load(options: &Options) -> io::Result<Summary> {
     let server = Server::start(options.way, options.timeout).await?;
     let load = options.run_another(format!("--load-for={}", server.address));
-    let pause = async {
-        sleep(options.before_pause()).await;
-        match options.pause() {
-            Some(pause) => summary::stop_this_process(pause).await,
+    let cause = options.causes.first().copied();
+    let stall = cause.zip(options.stall());
+    let hold_up = async {
+        sleep(options.before_stall()).await;
+        match stall {
+            Some((cause, length)) => cause.hold_up(length).await,
             None => Ok(()),
         }
     };
-    let (load, ()) = tokio::try_join!(load, pause)?;
+    let (load, ()) = tokio::try_join!(load, hold_up)?;
     let clients = Clients::parse(&String::from_utf8_lossy(&load.stdout))
         .filter(|_| load.status.success())
         .ok_or_else(|| io::Error::other(format!("the load failed: {}", load.status)))?;
@@ -101,6 +119,6 @@ async fn serve_under_load(options: &Options) -> io::Result<Summary> {
         clients,
         site: server.site.clone(),
         server: server.shut_down(SHUTDOWN_WITHIN).await,
-        pause: options.pause(),
+        stall,
     })
 }

@@ -9,6 +9,8 @@ use clap::{ArgAction, CommandFactory, Parser};
 use tickwheel::Duration;
 use tokio::process::Command;
 
+use crate::quota;
+use crate::stall::Cause;
 use crate::ways::Way;
 
 /// A keepalive server on loopback, with the load to try it and a verdict on its deadlines
@@ -40,22 +42,32 @@ pub(crate) struct Options {
     pub(crate) silent: u32,
 
     /// How long the clients send; longer than the timeout. In a comparison, this is the run with
-    /// the longest pause, and a run with a shorter one ends sooner
+    /// the longest stall, and a run with a shorter one ends sooner
     #[arg(long, default_value = "12s")]
     #[arg(value_name = "DURATION", value_parser = duration)]
     pub(crate) run_time: Duration,
 
-    /// Stop the server's process for this long in the middle of the run, while the clients go on. A
+    /// Hold up the server for this long in the middle of the run, while the clients go on. A
     /// comparison takes several, with commas between them
-    #[arg(long = "pause", value_name = "DURATION", value_delimiter = ',', action = ArgAction::Set)]
-    #[arg(value_parser = duration)]
-    pub(crate) pauses: Vec<Duration>,
+    #[arg(long = "stall", visible_alias = "pause", value_name = "DURATION")]
+    #[arg(value_delimiter = ',', action = ArgAction::Set, value_parser = duration)]
+    pub(crate) stalls: Vec<Duration>,
 
-    /// Run the server in each way with each pause, and print how many live connections were closed
+    /// What holds up the server. A comparison takes several
+    #[arg(long = "cause", value_enum, default_value = "sigstop")]
+    #[arg(value_delimiter = ',', action = ArgAction::Set)]
+    pub(crate) causes: Vec<Cause>,
+
+    /// Worker threads of the server, or 0 for a current-thread runtime. Without this option there
+    /// are as many as processors
+    #[arg(long, value_name = "COUNT")]
+    pub(crate) workers: Option<usize>,
+
+    /// Run the server in each way with each stall, and print how many live connections were closed
     #[arg(long, conflicts_with = "way")]
     pub(crate) compare: bool,
 
-    /// How often each way runs with each pause in a comparison
+    /// How often each way runs with each stall in a comparison
     #[arg(long, value_name = "COUNT", default_value = "5", requires = "compare")]
     #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) rounds: u32,
@@ -71,7 +83,7 @@ pub(crate) struct Options {
 
 /// The defaults of a comparison.
 const COMPARES: &str = "--connections=200 --timeout=500ms --heartbeat=50ms --silent=0 \
-                        --run-time=3500ms --pause=300ms,600ms,1500ms";
+                        --run-time=2400ms --stall=300ms,900ms --cause=sigstop,blocked,quota";
 
 impl Options {
     /// Of a command line whose first word is the program. An option that comes again counts anew.
@@ -118,16 +130,19 @@ impl Options {
             ("timeout", Some(self.timeout)),
             ("heartbeat", Some(self.heartbeat)),
             ("run-time", Some(self.run_time)),
-            ("pause", self.pause()),
+            ("stall", self.stall()),
         ];
         let durations = durations.into_iter().filter_map(|(name, duration)| {
             let duration = humantime::format_duration(duration?);
             Some(format!("--{name}={duration}"))
         });
+        let cause = self.causes.first().filter(|_| self.causes.len() == 1);
         Command::new(env::current_exe()?)
             .arg(format!("--connections={}", self.connections))
             .arg(format!("--silent={}", self.silent))
             .args(durations)
+            .args(self.workers.map(|workers| format!("--workers={workers}")))
+            .args(cause.map(|cause| format!("--cause={}", cause.name().to_lowercase())))
             .arg(option)
             .stdin(Stdio::null())
             .stderr(Stdio::inherit())
@@ -136,35 +151,37 @@ impl Options {
             .await
     }
 
-    /// The pause of this run; of a comparison, the longest one.
-    pub(crate) fn pause(&self) -> Option<Duration> {
-        self.pauses.iter().max().copied()
+    /// The stall of this run; of a comparison, the longest one.
+    pub(crate) fn stall(&self) -> Option<Duration> {
+        self.stalls.iter().max().copied()
     }
 
-    /// How long a run goes before the pause, and at least as long after it.
-    pub(crate) fn before_pause(&self) -> Duration {
-        let pause = self.pause().unwrap_or_default();
-        self.run_time.saturating_sub(pause) / 2
+    /// How long a run goes before the stall, and at least as long after it.
+    pub(crate) fn before_stall(&self) -> Duration {
+        let stall = self.stall().unwrap_or_default();
+        self.run_time.saturating_sub(stall) / 2
     }
 
-    /// One run of this comparison. It has as much time before and after its pause as the others.
-    pub(crate) fn with_pause(&self, pause: Duration) -> Options {
+    /// One run of this comparison. It has as much time before and after its stall as the others.
+    pub(crate) fn with_stall(&self, cause: Cause, stall: Duration) -> Options {
         Options {
-            run_time: 2 * self.before_pause() + pause,
-            pauses: vec![pause],
+            run_time: 2 * self.before_stall() + stall,
+            stalls: vec![stall],
+            causes: vec![cause],
             ..self.clone()
         }
     }
 
-    /// A pause up to this long closes no live connection. The last heartbeat lies at most
-    /// `--heartbeat` before the pause, so the deadline that it has set lies after the pause.
-    pub(crate) fn harmless_pause(&self) -> Duration {
+    /// A stall up to this long closes no live connection. The last heartbeat lies at most
+    /// `--heartbeat` before the stall, so the deadline that it has set lies after the stall.
+    pub(crate) fn harmless_stall(&self) -> Duration {
         self.timeout.saturating_sub(self.heartbeat)
     }
 
     /// What no single option can know of the others.
     pub(crate) fn check(&self) -> Result<(), &'static str> {
-        let has_pause = !self.pauses.is_empty();
+        let has_stall = !self.stalls.is_empty();
+        let is_short = self.stall() <= Some(quota::LONGEST);
         let rules = [
             (
                 self.heartbeat <= self.timeout / 2,
@@ -175,16 +192,20 @@ impl Options {
                 "--run-time is not longer than --timeout: a silent client could not be closed",
             ),
             (
-                cfg!(unix) || !has_pause,
-                "a pause needs the signals STOP and CONT, which only Unix has",
+                is_short || !self.causes.contains(&Cause::Quota),
+                "a --stall is too long for a quota, which holds up a process for 990ms at most",
             ),
             (
-                !has_pause || self.before_pause() >= self.timeout,
-                "--run-time is too short: it must have the --timeout before the pause and after it",
+                !has_stall || self.before_stall() >= self.timeout,
+                "--run-time is too short: it must have the --timeout before the stall and after it",
             ),
             (
-                self.compare || self.pauses.len() <= 1,
-                "only --compare takes more than one --pause: a run without it has one pause at most",
+                self.compare || self.stalls.len() <= 1,
+                "only --compare takes more than one --stall: a run without it has one stall at most",
+            ),
+            (
+                self.compare || self.causes.len() == 1,
+                "only --compare takes more than one --cause",
             ),
         ];
         let broken = rules.into_iter().find(|(holds, _)| !holds);

@@ -6,17 +6,17 @@
 //!
 //! A row that would show 0 is left out, but for the one that the verdict is about.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::{fmt, io};
 
 use cpu_time::ProcessTime;
 use hdrhistogram::Histogram;
 use tickwheel::Duration;
-use tokio::process::Command;
 
 use crate::load::{Clients, Outcome, grace};
 use crate::server::{Report, Site};
+use crate::stall::Cause;
 
 /// The line about clients that were in time.
 pub(crate) const LIVE_CLOSED: &str = "live connections closed";
@@ -36,8 +36,8 @@ pub(crate) struct Summary {
     pub(crate) clients: Clients,
     pub(crate) site: Arc<Site>,
     pub(crate) server: Report,
-    /// How long the server's process was stopped.
-    pub(crate) pause: Option<Duration>,
+    /// What has held up the server, and for how long.
+    pub(crate) stall: Option<(Cause, Duration)>,
 }
 
 impl Summary {
@@ -49,11 +49,12 @@ impl Summary {
     fn violations(&self) -> Vec<String> {
         let (clients, server) = (&self.clients, &self.server);
         let count = |outcome| clients.count(outcome);
+        let stall = self.stall.map(|(_, length)| length);
         let soonest = server.early.iter().min();
         let early = format!("closed early, the soonest {soonest:?} after its last reset");
         let gap = clients.values(Outcome::ClosedInTime).next();
         let in_time = format!("closed although they sent in time, one with no gap above {gap:?}");
-        let late = server.late.iter().filter(|late| **late > grace(self.pause));
+        let late = server.late.iter().filter(|late| **late > grace(stall));
         // A verdict on few clients is none, because the server may have held up the others.
         let unjudged = count(Outcome::NotConnected) + count(Outcome::Excused);
         let total = clients.0.len();
@@ -83,7 +84,11 @@ impl fmt::Display for Summary {
         let [p50, p99, max] = late(&server.late);
         let count = |outcome| clients.count(outcome).to_string();
         let silent = count(Outcome::ClosedWhenSilent);
-        let paused = seconds(self.pause.unwrap_or_default());
+        let cause = self
+            .stall
+            .map_or("-", |(cause, _)| cause.name())
+            .to_string();
+        let held_up = seconds(self.stall.map_or(Duration::ZERO, |(_, length)| length));
         let cpu = ProcessTime::now().as_duration();
         let each = cpu.as_secs_f64() * 1e6 / heartbeats.max(1) as f64;
         let by_deadline = server.late.len() + server.early.len();
@@ -101,7 +106,8 @@ impl fmt::Display for Summary {
             ("clients that lived to the end", count(Outcome::Lived)),
             ("CPU time, server", seconds(cpu)),
             ("the server's CPU for a heartbeat", format!("{each:.2} us")),
-            ("the server's process was stopped for", paused),
+            ("the server was held up by", cause),
+            ("the server was held up for", held_up),
             ("stalls of the timer's driver", metrics.stalls.to_string()),
             ("deadlines given a grace", metrics.spared.to_string()),
             ("clients that never connected", count(Outcome::NotConnected)),
@@ -124,9 +130,9 @@ impl fmt::Display for Summary {
         if violations.is_empty() {
             f.write_str("\nPassed: no live connection was closed, and all silent ones were.\n")?;
         }
-        if self.pause.is_some() && !server.late.is_empty() {
+        if self.stall.is_some() && !server.late.is_empty() {
             f.write_str(
-                "\nA deadline that passes in the pause is late by the rest of it. A `Deadline`\n\
+                "\nA deadline that passes in the stall is late by the rest of it. A `Deadline`\n\
                  then has a grace, so that heartbeats that lie unread are read first.",
             )?;
         }
@@ -150,21 +156,4 @@ fn late(all: &[Duration]) -> [String; 3] {
 
 fn seconds(duration: Duration) -> String {
     format!("{:.2} s", duration.as_secs_f64())
-}
-
-/// Stops this process for a while, as a virtual machine that is migrated or a container that is
-/// throttled: no thread runs, and then all go on.
-///
-/// A process that is stopped cannot wake itself, so the child sends both signals.
-pub(crate) async fn stop_this_process(pause: Duration) -> io::Result<()> {
-    // Ctrl-C is for the whole group. A child that it ended would leave this process stopped.
-    let script = r#"trap '' INT; kill -STOP "$1" && sleep "$2" && kill -CONT "$1""#;
-    let status = Command::new("sh")
-        .args(["-c", script, "sh"])
-        .arg(std::process::id().to_string())
-        .arg(format!("{:.3}", pause.as_secs_f64()))
-        .status()
-        .await?;
-    let problem = || io::Error::other(format!("this process could not be stopped: {status}"));
-    status.success().then_some(()).ok_or_else(problem)
 }

@@ -1,29 +1,45 @@
 //! The ways in which servers close idle connections. The clients go by tokio's timers in each.
 
-use std::sync::{Arc, Mutex};
-
 use clap::ValueEnum;
 use clap::builder::PossibleValue;
-use tickwheel::{Duration, Instant};
-use tokio::time::sleep_until;
 
 /// How the server finds that a connection is idle. The first line is the name in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Way {
-    /// a last-seen time and tokio's sleep
-    LastSeen,
+    /// `timeout(IDLE, read)`
+    Timeout,
+    /// – after a change of `use`
+    #[value(alias = "changed-use")]
+    TimeoutChanged,
     /// `select!` of the read and a pinned sleep
     Select,
+    /// – after a change of `use`
+    SelectChanged,
     /// the same, `biased`, the read first
     Biased,
-    /// `timeout(IDLE, read)`, with tokio
-    Timeout,
-    /// the same, after a change of `use`
-    ChangedUse,
+    /// – after a change of `use`
+    BiasedChanged,
+    /// `select!` of the read and a fresh sleep
+    Fresh,
+    /// – after a change of `use`
+    FreshChanged,
+    /// a last-seen time and a sleep
+    LastSeen,
+    /// – after a change of `use`
+    LastSeenChanged,
     /// `IdleTimeout`
     IdleTimeout,
     /// `Deadline`
     Deadline,
+}
+
+/// What users write with `sleep` and `timeout` around their reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Idiom {
+    Timeout,
+    Select,
+    Biased,
+    Fresh,
 }
 
 impl Way {
@@ -43,46 +59,19 @@ impl Way {
         self.to_possible_value().expect("no way is skipped")
     }
 
-    /// Whether a pause of the process closes no live connection.
-    pub(crate) fn survives_a_pause(self) -> bool {
-        matches!(self, Way::IdleTimeout | Way::Deadline)
-    }
-}
-
-/// A deadline on tokio's timer, as it is written by hand. A heartbeat only writes the time. When
-/// the sleep ends, the task that waits looks at the time, and sleeps on if it has moved.
-#[derive(Clone)]
-pub(crate) struct LastSeen {
-    timeout: Duration,
-    /// `None` once the deadline has expired.
-    at: Arc<Mutex<Option<Instant>>>,
-}
-
-impl LastSeen {
-    pub(crate) fn new(timeout: Duration) -> LastSeen {
-        let at = Arc::new(Mutex::new(Some(Instant::now())));
-        LastSeen { timeout, at }
-    }
-
-    pub(crate) async fn expired(&self) {
-        while let Some(due) = self.look() {
-            sleep_until(due).await;
+    /// `None` if the server need not time its reads.
+    pub(crate) fn idiom(self) -> Option<Idiom> {
+        match self {
+            Way::Timeout | Way::TimeoutChanged => Some(Idiom::Timeout),
+            Way::Select | Way::SelectChanged => Some(Idiom::Select),
+            Way::Biased | Way::BiasedChanged => Some(Idiom::Biased),
+            Way::Fresh | Way::FreshChanged => Some(Idiom::Fresh),
+            Way::LastSeen | Way::LastSeenChanged | Way::IdleTimeout | Way::Deadline => None,
         }
     }
 
-    /// When to look again. `None` if the deadline has expired.
-    fn look(&self) -> Option<Instant> {
-        let mut at = self.at.lock().expect("nothing panics under it");
-        let due = at.map(|at| at + self.timeout);
-        let still_ahead = due.filter(|due| Instant::now() < *due);
-        *at = at.filter(|_| still_ahead.is_some());
-        still_ahead
-    }
-
-    /// The client was seen. `false` if the deadline has expired.
-    pub(crate) fn reset(&self) -> bool {
-        let mut at = self.at.lock().expect("nothing panics under it");
-        *at = at.map(|_| Instant::now());
-        at.is_some()
+    /// Whether a stall closes no live connection, however busy the machine is.
+    pub(crate) fn has_grace(self) -> bool {
+        matches!(self, Way::IdleTimeout | Way::Deadline)
     }
 }

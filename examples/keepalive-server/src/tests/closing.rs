@@ -13,8 +13,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use super::{LONGEST_WAIT, client_of, extended_client_of, finish, handle, wait_for};
 use crate::connection::{GREETING, HEARTBEAT};
 use crate::load::Clients;
+use crate::on_tokio::idioms::LastSeen;
 use crate::server::Server;
-use crate::ways::{LastSeen, Way};
+use crate::ways::Way;
 
 #[tokio::test]
 async fn no_connection_is_closed_within_a_timeout_of_its_heartbeat() {

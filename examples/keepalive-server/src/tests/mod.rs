@@ -52,7 +52,7 @@ async fn finish(server: Server, clients: Clients) -> Summary {
         clients,
         site: server.site.clone(),
         server: server.shut_down(LONGEST_WAIT).await,
-        pause: None,
+        stall: None,
     }
 }
 

@@ -8,6 +8,7 @@ use crate::compare::{Column, condition, judge, table};
 use crate::load::{Clients, Gaps};
 use crate::options::Options;
 use crate::server::Server;
+use crate::stall::Cause;
 use crate::summary::LIVE_CLOSED;
 use crate::ways::Way;
 
@@ -46,8 +47,8 @@ async fn a_run_with_any_violation_fails() {
     }
     summary.server.late.push(SECOND * 6);
     assert!(!summary.has_passed());
-    summary.pause = Some(SECOND);
-    assert!(summary.has_passed(), "a pause makes it later: {summary}");
+    summary.stall = Some((Cause::Blocked, SECOND));
+    assert!(summary.has_passed(), "a stall makes it later: {summary}");
     summary.server.early.push(SECOND);
     assert!(!summary.has_passed());
 }
@@ -55,17 +56,23 @@ async fn a_run_with_any_violation_fails() {
 #[test]
 fn a_comparison_has_the_range_of_each_way() {
     let none = vec![vec![0]; Way::value_variants().len()];
-    let mut columns = [300, 1500].map(|pause| Column {
-        pause: Duration::from_millis(pause),
+    let columns = [(Cause::Blocked, 300), (Cause::Sigstop, 1500)];
+    let mut columns = columns.map(|(cause, stall)| Column {
+        cause,
+        stall: Duration::from_millis(stall),
         closed: none.clone(),
     });
     columns[1].closed[Way::Timeout as usize] = vec![31, 5];
     let table = table(&columns);
     let rows: Vec<&str> = table.lines().collect();
-    let head = "| how the server finds idle connections    | 0.3 s |   1.5 s |";
+    let head = "| how the server finds idle connections    | blocked, 0.3 s | SIGSTOP, 1.5 s |";
     assert_eq!(rows[0], head, "{table}");
-    assert!(rows.contains(&"| `timeout(IDLE, read)`, with tokio        |     0 | 5 to 31 |"));
-    assert!(rows.contains(&"| `Deadline`                               |     0 |       0 |"));
+    for row in [
+        "| `timeout(IDLE, read)`                    |              0 |        5 to 31 |",
+        "| `Deadline`                               |              0 |              0 |",
+    ] {
+        assert!(rows.contains(&row), "{table}");
+    }
     assert_eq!(rows.len(), 2 + none.len(), "{table}");
 
     let printed = format!("way  x\n{LIVE_CLOSED}   7\n");
@@ -78,18 +85,26 @@ fn a_comparison_has_the_range_of_each_way() {
 fn options_that_contradict_each_other_are_refused() {
     for (options, fits) in [
         ("--compare", true),
+        ("--stall=4s", true),
         ("--pause=4s", true),
+        ("--stall=4s --cause=quota", false),
+        ("--stall=900ms --cause=quota", true),
+        ("--cause=blocked,sigstop", false),
         ("--heartbeat=1500ms", false),
         ("--run-time=1s", false),
-        ("--pause=9s", false),
-        ("--pause=1s,2s", false),
-        ("--compare --pause=400ms", true),
-        ("--compare --pause=400ms,3s", false),
-        ("--compare --pause=400ms,3s --run-time=4s", true),
+        ("--stall=9s", false),
+        ("--stall=1s,2s", false),
+        ("--compare --stall=400ms", true),
+        ("--compare --stall=400ms,3s", false),
+        ("--compare --stall=400ms,3s --run-time=4s", false),
+        (
+            "--compare --stall=400ms,3s --run-time=4s --cause=blocked,sigstop",
+            true,
+        ),
     ] {
         assert_eq!(of(options).check().is_ok(), fits, "{options}");
     }
-    let problem = of("--pause=1s,2s").check().unwrap_err();
+    let problem = of("--stall=1s,2s").check().unwrap_err();
     assert!(problem.contains("only --compare takes more than one"));
 }
 
@@ -99,24 +114,27 @@ fn of(options: &str) -> Options {
 }
 
 #[test]
-fn pauses_that_are_given_take_the_place_of_the_usual_ones() {
+fn stalls_that_are_given_take_the_place_of_the_usual_ones() {
     let millis = |options| -> Vec<u128> {
-        let pauses = of(options).pauses;
-        pauses.iter().map(Duration::as_millis).collect()
+        let stalls = of(options).stalls;
+        stalls.iter().map(Duration::as_millis).collect()
     };
-    assert_eq!(millis("--compare"), [300, 600, 1500]);
-    assert_eq!(millis("--compare --pause 1s,2s"), [1000, 2000]);
-    assert_eq!(millis("--pause 1s --pause 2s"), [2000]);
+    assert_eq!(millis("--compare"), [300, 900]);
+    assert_eq!(millis("--compare --stall 1s,2s"), [1000, 2000]);
+    assert_eq!(millis("--stall 1s --stall 2s"), [2000]);
+    let causes = of("--compare --cause blocked").causes;
+    assert_eq!(causes, [Cause::Blocked]);
 }
 
 #[test]
-fn each_run_of_a_comparison_has_as_much_time_before_its_pause() {
+fn each_run_of_a_comparison_has_as_much_time_before_its_stall() {
     let comparison = of("--compare");
-    for &pause in &comparison.pauses {
-        let run = comparison.with_pause(pause);
-        assert_eq!(run.pauses, [pause]);
-        assert_eq!(run.before_pause(), SECOND);
-        assert_eq!(run.run_time, 2 * SECOND + pause);
+    for &stall in &comparison.stalls {
+        let run = comparison.with_stall(Cause::Quota, stall);
+        assert_eq!(run.stalls, [stall]);
+        assert_eq!(run.causes, [Cause::Quota]);
+        assert_eq!(run.before_stall(), SECOND * 3 / 4);
+        assert_eq!(run.run_time, SECOND * 3 / 2 + stall);
     }
 }
 

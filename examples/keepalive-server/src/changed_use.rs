@@ -1,0 +1,8 @@
+//! The idioms after a change of `use`.
+
+use tickwheel::time;
+
+// The same file twice shows that nothing else has changed.
+#[allow(clippy::duplicate_mod)]
+#[path = "idioms.rs"]
+pub(crate) mod idioms;
