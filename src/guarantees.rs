@@ -4,8 +4,9 @@
 //! | promise | shown by |
 //! |---|---|
 //! | **Never early**, as the clock of its runtime reads it | `random_programs_do_what_the_model_allows`, `histories_are_never_early_never_lost_and_as_late_as_tokios`; the rows "fired early" and "woken early" |
-//! | **At most one tick late**, on top of tokio's rounding and scheduling | `random_programs_do_what_the_model_allows`, `lateness_is_from_the_due_to_the_wake_up`; the medians and the 99 % of the table "How late" |
+//! | **At most one tick late**, on top of tokio's rounding and scheduling, and of a wait after a stall | `random_programs_do_what_the_model_allows`, `lateness_is_from_the_due_to_the_wake_up`, `random_stalls_delay_no_timer_beyond_the_bound_and_make_none_early`; the medians and the 99 % of the table "How late" |
 //! | **Stalls do not count** against a [`Deadline`]: after a stop of more than 50 ms plus one tick, live connections get time to show that they are alive | `a_stall_is_longer_than_50_ms_and_a_tick`, `spared_deadlines_expire_as_far_apart_as_they_were_due`, `a_stall_of_the_server_closes_no_live_connection` |
+//! | **After a stall what lies unread is read first**, and wins over a timer, in every idiom and by a change of `use` alone | `a_message_that_came_within_a_stall_is_read_before_the_timer_fires`, `so_are_the_messages_of_very_many_tasks`, `a_stop_closes_no_live_connection_after_a_change_of_use`, `no_wait_begins_while_one_is_on_nor_soon_after_one`, `a_thread_that_stalls_without_end_still_has_its_timers` |
 //! | **Exactly one outcome**: a reset that returns `true` moved the deadline, and one that returns `false` came after its end | `of_a_reset_and_the_expiry_exactly_one_wins` |
 //! | **Dropping a timer cancels it**, in O(1), and the next one can use its memory at once | `no_operation_touches_more_with_100_000_timers`, `room_is_used_again_before_more_is_made`, `a_waker_is_dropped_under_no_lock` |
 //! | **Any duration**, from zero to [`Duration::MAX`], after a century of uptime | `zero_waits_for_the_next_millisecond_as_tokios_does`, `made_for_no_time_it_elapses_and_for_all_it_saturates`, `a_hundred_years_of_uptime_change_nothing` |
@@ -35,6 +36,12 @@
 //!   that is shorter, and at most for its timeout. It gets at most one grace until it is reset.
 //!   Only a [`Deadline`], a [`DeadlineMap`], and the idle timeouts of sockets and streams have it.
 //!   [`stall_grace`](timer::Builder::stall_grace) switches it off, for leases.
+//! - **Read first** means: after a stall the driver lets the tasks run before it fires any timer,
+//!   until they leave as many timers overdue as they found. This takes some milliseconds, and 100
+//!   ms and a tick at most. It is not repeated for four times as long as it took, so timers of a
+//!   thread that blocks again and again go on. On a machine on which the tasks need longer, only a
+//!   [`Deadline`] waits for them. [`Timer::global`], a timer without a
+//!   [grace](timer::Builder::stall_grace) and tokio's alternative timer do not wait.
 //! - **The past** is ready at the first poll. A sleep, a timeout, an interval, or a deadline that
 //!   is made or restarted, of **zero or now** waits for the next line of tokio's grid, a
 //!   millisecond at most, like tokio's timers. It waits for the next tick if that is longer. So a

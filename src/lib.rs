@@ -87,10 +87,12 @@
 //!
 //! # Guarantees
 //!
-//! Never early, and at most one tick late, on top of tokio's rounding and scheduling. A stall does
-//! not count against a [`Deadline`], unless [you say so](timer::Builder::stall_grace). A reset and
-//! an expiry have exactly one outcome. Dropping a timer cancels it, in O(1). [`guarantees`] has all
-//! promises, what each covers, and the tests behind it.
+//! Never early, and at most one tick late, on top of tokio's rounding and scheduling. After a stall
+//! of the process, what lies unread is read before a timer fires, also by a change of `use` alone.
+//! A stall does not count against a [`Deadline`]. You can [switch both
+//! off](timer::Builder::stall_grace). A reset and an expiry have exactly one outcome. Dropping a
+//! timer cancels it, in O(1). [`guarantees`] has all promises, what each covers, and the tests
+//! behind it.
 //!
 //! # When not to use it
 //!

@@ -18,7 +18,8 @@ use crate::future::sleep::{Sleep, panic_shut_down};
 /// Ticks with a period: [`interval`](crate::interval), [`interval_at`](crate::interval_at).
 ///
 /// It behaves like [`tokio::time::Interval`], and is `Unpin`. A tick taken more than 5 ms late
-/// counts as missed, and [`MissedTickBehavior`] decides the next one.
+/// counts as missed, and [`MissedTickBehavior`] decides the next one. After a stall of the process
+/// a tick comes as late as a [`Sleep`].
 ///
 /// ```
 /// # use tickwheel::{Duration, interval};

@@ -23,6 +23,8 @@ pin_project! {
     /// before the deadline. It behaves like [`tokio::time::Timeout`]:
     ///
     /// - The inner future is polled first, and wins if it is ready, even after the deadline.
+    /// - After a stall of the process, the inner future wins if it becomes ready by what was sent
+    ///   meanwhile. See [`Sleep`].
     /// - Dropping it drops the inner future. To keep that future, pass `&mut future` to the
     ///   timeout, or take it back with [`into_inner`](Timeout::into_inner).
     /// - If the inner future uses up the task's budget, the poll still checks the deadline.

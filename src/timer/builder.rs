@@ -35,7 +35,7 @@ const FEWEST_OF_PROCESS: usize = 8;
 /// |---|---|---|
 /// | [`tick`](Builder::tick) | 1 ms | the resolution: a timer fires up to one tick after its deadline, never before |
 /// | [`shards`](Builder::shards) | one for each thread of the runtime | wheels, each with its own lock |
-/// | [`stall_grace`](Builder::stall_grace) | `true` | whether deadlines get a grace after a stall; switch it off for leases |
+/// | [`stall_grace`](Builder::stall_grace) | `true` | whether tasks run before timers fire after a stall, and deadlines get a grace; switch it off for leases |
 /// | [`name`](Builder::name) | none | its name in metrics and events |
 ///
 /// ```
@@ -106,13 +106,14 @@ impl Builder {
         self
     }
 
-    /// Sets whether deadlines get a grace after a stall, in which the process was stopped,
-    /// throttled or blocked, and heartbeats lay unread. [What a grace
-    /// does](crate::guarantees#what-each-covers).
+    /// Sets what follows a stall, in which the process was stopped, throttled or blocked, and
+    /// heartbeats lay unread. By default the tasks run before any timer of this one fires, for 100
+    /// ms and a tick at most, and deadlines get a grace. [What each
+    /// covers](crate::guarantees#what-each-covers).
     ///
-    /// With `false` a deadline that has passed has expired, as a lease requires: a late reset must
-    /// return `false`. A deadline is rounded up to a tick, so a reset may be in time for up to a
-    /// tick longer.
+    /// With `false` timers fire at once, and a deadline that has passed has expired, as a lease
+    /// requires: a late reset must return `false`. A deadline is rounded up to a tick, so a reset
+    /// may be in time for up to a tick longer.
     ///
     /// ```
     /// # use tickwheel::{Duration, Timer};

@@ -55,7 +55,8 @@ pub trait StreamExt: Stream {
     ///
     /// The first gap begins now, each later one with an item. After an `Elapsed` the stream waits
     /// for the next item, however long that takes. A stall of the process counts, unlike with
-    /// [`idle_timeout`](StreamExt::idle_timeout). See [`Timeout`] for the rest.
+    /// [`idle_timeout`](StreamExt::idle_timeout), but an item that came within it wins. See
+    /// [`Timeout`] for the rest.
     ///
     /// # Panics
     ///
