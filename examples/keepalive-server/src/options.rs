@@ -193,7 +193,7 @@ impl Options {
             ),
             (
                 is_short || !self.causes.contains(&Cause::Quota),
-                "a --stall is too long for a quota, which holds up a process for 990ms at most",
+                "a --stall is too long for a quota, which holds up a process for 950ms at most",
             ),
             (
                 !has_stall || self.before_stall() >= self.timeout,

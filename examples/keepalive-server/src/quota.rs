@@ -1,16 +1,20 @@
 //! A CPU quota for this process alone, by a cgroup of its own. Linux has them in two versions, and
 //! often only root may make one.
 
-use std::path::PathBuf;
-use std::{fs, io, process};
+use std::path::{Path, PathBuf};
+use std::process::{self, Command};
+use std::{fs, io};
 
-use tickwheel::{Duration, Instant};
+use tickwheel::Duration;
 
 /// What the process may use of each period.
 const SHARE: Duration = Duration::from_millis(10);
 
-/// The kernel allows a period of one second at most.
-pub(crate) const LONGEST: Duration = Duration::from_millis(990);
+/// The kernel allows no longer one.
+const PERIOD: Duration = Duration::from_secs(1);
+
+/// Then the next period has not yet begun.
+pub(crate) const LONGEST: Duration = Duration::from_millis(950);
 
 /// A cgroup, which is removed when this is dropped.
 #[derive(Debug)]
@@ -43,47 +47,45 @@ impl Quota {
             own,
             version,
         };
-        quota.limit(Some(SHARE + LONGEST))?;
-        quota.limit(None)?;
+        match version {
+            Version::One => quota.write("cpu.cfs_period_us", &PERIOD.as_micros().to_string())?,
+            Version::Two => quota.write("cpu.max", &quota.share_of_a_second())?,
+        }
         Ok(quota)
     }
 
-    /// Uses up the quota of one period, so that no thread of this process runs for about so long.
+    /// Has no CPU time for about so long. Another process begins and ends that, because this one may
+    /// have used up its share again before it can end anything.
     pub(crate) fn use_up(self, length: Duration) -> io::Result<()> {
-        self.limit(Some(SHARE + length))?;
+        let (file, limited, unlimited) = match self.version {
+            Version::One => ("cpu.cfs_quota_us", format!("{}", SHARE.as_micros()), "-1"),
+            Version::Two => ("cpu.max", self.share_of_a_second(), "max"),
+        };
+        let script = r#"echo "$2" > "$1"; sleep "$3"; echo "$4" > "$1""#;
+        let mut other = Command::new("sh")
+            .args(["-c", script, "sh"])
+            .arg(self.own.join(file))
+            .args([
+                limited,
+                length.as_secs_f64().to_string(),
+                unlimited.to_owned(),
+            ])
+            .spawn()?;
         self.enter(&self.own)?;
-        let (mut last, longest_wait) = (Instant::now(), 10 * length);
-        let begin = last;
-        // It stands still within this loop, because nothing here waits for anything else.
-        while last.elapsed() < length / 2 {
-            last = Instant::now();
-            if begin.elapsed() > longest_wait {
-                return Err(io::Error::other("the quota has held up nothing"));
-            }
-        }
-        self.limit(None)
+        // This uses CPU time.
+        while other.try_wait()?.is_none() {}
+        Ok(())
     }
 
-    /// `None` for no limit.
-    fn limit(&self, period: Option<Duration>) -> io::Result<()> {
-        let share = SHARE.as_micros();
-        let period = period.map(|period| period.as_micros());
-        match (self.version, period) {
-            (Version::One, None) => self.write("cpu.cfs_quota_us", "-1"),
-            (Version::One, Some(period)) => {
-                self.write("cpu.cfs_period_us", &period.to_string())?;
-                self.write("cpu.cfs_quota_us", &share.to_string())
-            }
-            (Version::Two, None) => self.write("cpu.max", "max"),
-            (Version::Two, Some(period)) => self.write("cpu.max", &format!("{share} {period}")),
-        }
+    fn share_of_a_second(&self) -> String {
+        format!("{} {}", SHARE.as_micros(), PERIOD.as_micros())
     }
 
     fn write(&self, file: &str, value: &str) -> io::Result<()> {
         fs::write(self.own.join(file), value)
     }
 
-    fn enter(&self, cgroup: &std::path::Path) -> io::Result<()> {
+    fn enter(&self, cgroup: &Path) -> io::Result<()> {
         fs::write(cgroup.join("cgroup.procs"), process::id().to_string())
     }
 }
@@ -91,7 +93,6 @@ impl Quota {
 impl Drop for Quota {
     fn drop(&mut self) {
         // A cgroup that is left over has no process and no effect.
-        let _ = self.limit(None);
         let _ = self.enter(&self.parent);
         let _ = fs::remove_dir(&self.own);
     }
