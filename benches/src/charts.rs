@@ -1,13 +1,13 @@
 //! The drawings, as SVG files: CPU of a program against its rate of timeouts, cost against armed
-//! timers, and README's picture of a pause.
+//! timers, and README's picture of a stall.
 //!
 //! Each is readable in a light and in a dark theme, and by a viewer that knows neither. A contender
 //! has the same colour in every drawing; ours are of one hue, and what is no peer is grey. The same
 //! figures give the same bytes.
 
-mod pauses;
+mod stalls;
 
-pub use pauses::pauses;
+pub use stalls::stalls;
 
 use crate::part::name;
 use crate::parts::{ARMED_SIZES, LOADS, RATES};

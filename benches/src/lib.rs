@@ -13,7 +13,7 @@
 //!   reasons     why a peer is ahead in a row, in reasons.txt
 //!   pattern     which rows a line of these two files is about
 //!   report      RESULTS.md, whose words are in page.md, and README's table
-//!   charts      the drawings; README's picture of a pause is in charts/pauses
+//!   charts      the drawings; README's picture of a stall is in charts/stalls
 //! ```
 //!
 //! # What makes a comparison fair here

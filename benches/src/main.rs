@@ -119,7 +119,7 @@ fn run(options: &Options, settings: &Settings) -> Result<bool, Box<dyn Error>> {
     if keeps {
         let readme = folder.join("../README.md");
         let updated = report::readme(&fs::read_to_string(&readme)?, &run.results)?;
-        fs::write(folder.join("charts/pauses.svg"), charts::pauses(&updated))?;
+        fs::write(folder.join("charts/stalls.svg"), charts::stalls(&updated))?;
         fs::write(readme, updated)?;
     }
     println!("Written to {}", folder.display());

@@ -26,7 +26,7 @@ fn readme_results_and_charts_show_the_kept_run() {
     let pages = [
         ("README.md", report::readme(&readme, &run.results).unwrap()),
         ("benches/RESULTS.md", report::page(&run)),
-        ("charts/pauses.svg", charts::pauses(&readme)),
+        ("charts/stalls.svg", charts::stalls(&readme)),
     ];
     for (name, page) in pages.into_iter().chain(charts::charts(&run.results)) {
         let kept = read(&name.replace("charts/", "benches/charts/"));

@@ -1,11 +1,12 @@
-//! README's picture of a pause: how many live connections it closes, in each way of finding idle
+//! README's picture of a stall: how many live connections it closes, in each way of finding idle
 //! ones. It is drawn from the table beside it, which `keepalive-server --compare` has counted.
 //!
-//! Each pause has a panel, and each way a row through all of them.
+//! Each stall that closes any has a panel, and each way a row through all of them. The shorter
+//! stalls are in the table alone.
 
 use super::{Drawing, WIDTH};
 
-/// The head of the table's first column. Each other column is a pause.
+/// The head of the table's first column. Each other column is a stall.
 const COLUMN: &str = "how the server finds idle connections";
 
 // The runs behind the table, as README's section describes them.
@@ -13,7 +14,7 @@ const CLIENTS: f64 = 200.0;
 const TIMEOUT_MS: f64 = 500.0;
 const HEARTBEAT_MS: f64 = 50.0;
 
-/// A longer pause closes live connections.
+/// A longer stall closes live connections.
 const LIMIT_MS: f64 = TIMEOUT_MS - HEARTBEAT_MS;
 
 /// Where the names of the ways end, and where the panels begin.
@@ -30,14 +31,33 @@ const STRONG: &str = r#"class="strong""#;
 
 /// README's table.
 struct Table {
-    /// In seconds, as the head has them.
-    pauses: Vec<f64>,
+    /// As the head has them.
+    stalls: Vec<Stall>,
     ways: Vec<Way>,
+}
+
+struct Stall {
+    cause: String,
+    seconds: f64,
+}
+
+impl Stall {
+    /// `SIGSTOP, 0.9 s`
+    fn read(cell: &str) -> Option<Stall> {
+        let (cause, length) = cell.split_once(", ")?;
+        let seconds = length.strip_suffix(" s")?.parse().ok()?;
+        let cause = cause.to_owned();
+        Some(Stall { cause, seconds })
+    }
+
+    fn is_longer_than_the_limit(&self) -> bool {
+        self.seconds * 1e3 > LIMIT_MS
+    }
 }
 
 struct Way {
     name: String,
-    /// For each pause the fewest and the most that were closed.
+    /// For each stall the fewest and the most that were closed.
     closed: Vec<[f64; 2]>,
 }
 
@@ -45,12 +65,11 @@ impl Table {
     fn read(readme: &str) -> Table {
         let lines = readme.lines().skip_while(|line| !line.contains(COLUMN));
         let mut rows = lines.map_while(cells);
-        let head = rows.next().expect("README has the table of pauses");
-        let pauses = head[1..].iter().map(|cell| {
-            let pause = cell.strip_suffix(" s").and_then(|pause| pause.parse().ok());
-            pause.unwrap_or_else(|| panic!("no pause: {cell}"))
-        });
-        let pauses: Vec<f64> = pauses.collect();
+        let head = rows.next().expect("README has the table of stalls");
+        let stalls = head[1..].iter();
+        let stalls =
+            stalls.map(|cell| Stall::read(cell).unwrap_or_else(|| panic!("no stall: {cell}")));
+        let stalls: Vec<Stall> = stalls.collect();
         let way = |row: Vec<String>| {
             assert_eq!(row.len(), head.len(), "a row of another table: {row:?}");
             let range = |cell: &String| {
@@ -62,7 +81,7 @@ impl Table {
         };
         // The rule below the head is no row.
         let ways = rows.skip(1).map(way).collect();
-        Table { pauses, ways }
+        Table { stalls, ways }
     }
 }
 
@@ -80,24 +99,30 @@ fn range(cell: &str) -> Option<[f64; 2]> {
 }
 
 /// The picture for that README.
-pub fn pauses(readme: &str) -> String {
-    let Table { pauses, ways } = Table::read(readme);
+pub fn stalls(readme: &str) -> String {
+    let Table { stalls, ways } = Table::read(readme);
     let bottom = TOP + ROW * ways.len() as f64;
-    let title = format!("Live connections that a pause of the server closes, of {CLIENTS}");
-    let condition = "A pause closes some where it is longer than the timeout less the time between \
-                     two heartbeats.";
-    let mut svg = Drawing::new(bottom + 10.0, &title, condition);
+    let title = format!("Live connections that a stall of the server closes, of {CLIENTS}");
+    let condition = format!(
+        "A stall closes some where it is longer than the timeout less the time between two \
+         heartbeats, here {LIMIT_MS} ms."
+    );
+    let mut svg = Drawing::new(bottom + 10.0, &title, &condition);
     let shades = "Full colour: the fewest of five runs. Faded: the most.";
     svg.text(16.0, 58.0, QUIET, shades);
+    let drawn = || {
+        let numbered = stalls.iter().enumerate();
+        numbered.filter(|(_, stall)| stall.is_longer_than_the_limit())
+    };
     for (row, way) in ways.iter().enumerate() {
-        let survives = way.closed.iter().all(|[_, most]| *most == 0.0);
+        let survives = drawn().all(|(number, _)| way.closed[number][1] == 0.0);
         let style = format!(r#"{} text-anchor="end""#, weight(survives));
         svg.text(NAMES, middle(row), &style, &way.name);
     }
-    let width = (WIDTH - PANELS) / pauses.len() as f64;
-    for (number, pause) in pauses.into_iter().enumerate() {
-        let left = PANELS + width * number as f64;
-        head(&mut svg, left, pause);
+    let width = (WIDTH - PANELS) / drawn().count() as f64;
+    for (panel, (number, stall)) in drawn().enumerate() {
+        let left = PANELS + width * panel as f64;
+        head(&mut svg, left, stall);
         svg.add(format!(
             r#"<line x1="{left:.1}" y1="{TOP}" x2="{left:.1}" y2="{bottom}" class="grid"/>"#
         ));
@@ -109,13 +134,10 @@ pub fn pauses(readme: &str) -> String {
     svg.end()
 }
 
-/// Above a panel: its pause, and whether that closes any live connection.
-fn head(svg: &mut Drawing, left: f64, pause: f64) {
-    let is_longer = pause * 1e3 > LIMIT_MS;
-    let compared = if is_longer { "longer" } else { "not longer" };
-    let limit = format!("{compared} than {LIMIT_MS} ms");
-    svg.text(left, 84.0, STRONG, &format!("a pause of {pause} s"));
-    svg.text(left, 101.0, QUIET, &limit);
+/// Above a panel: what held up the server, and for how long.
+fn head(svg: &mut Drawing, left: f64, stall: &Stall) {
+    svg.text(left, 84.0, STRONG, &stall.cause);
+    svg.text(left, 101.0, QUIET, &format!("for {} s", stall.seconds));
 }
 
 fn middle(row: usize) -> f64 {
@@ -169,7 +191,7 @@ mod tests {
     const README: &str = "\
 Before.
 
-| how the server finds idle connections | 0.45 s | 1.5 s |
+| how the server finds idle connections | SIGSTOP, 0.45 s | blocked, 1.5 s |
 |---------------------------------------|-------:|------:|
 | `select!` of the read                 |      0 | 5 to 82 |
 | **`Deadline`**                        |      0 | **0** |
@@ -177,9 +199,14 @@ Before.
 | another | table |";
 
     #[test]
-    fn each_pause_and_way_of_the_table_is_read() {
+    fn each_stall_and_way_of_the_table_is_read() {
         let table = Table::read(README);
-        assert_eq!(table.pauses, [0.45, 1.5]);
+        let stalls: Vec<_> = table
+            .stalls
+            .iter()
+            .map(|stall| (&*stall.cause, stall.seconds))
+            .collect();
+        assert_eq!(stalls, [("SIGSTOP", 0.45), ("blocked", 1.5)]);
         let names: Vec<_> = table.ways.iter().map(|way| &*way.name).collect();
         assert_eq!(names, ["select! of the read", "Deadline"]);
         assert_eq!(table.ways[0].closed, [[0.0, 0.0], [5.0, 82.0]]);
@@ -187,18 +214,17 @@ Before.
     }
 
     #[test]
-    fn a_panel_says_on_which_side_of_the_limit_its_pause_is() {
-        let picture = pauses(README);
-        let places =
-            ["a pause of 0.45 s", "not longer than 450 ms"].map(|words| picture.find(words));
-        assert!(places[0].is_some() && places[0] < places[1], "{picture}");
-        let after = &picture[picture.find("a pause of 1.5 s").unwrap()..];
-        assert!(after.contains(">longer than 450 ms"), "{picture}");
+    fn a_panel_is_of_a_stall_that_is_longer_than_the_limit() {
+        let picture = stalls(README);
+        let places = [">blocked<", ">for 1.5 s<", ">5 to 82<"];
+        let places = places.map(|words| picture.find(words));
+        assert!(places[0].is_some() && places.is_sorted(), "{picture}");
+        assert!(!picture.contains("SIGSTOP"), "{picture}");
     }
 
     #[test]
-    #[should_panic(expected = "README has the table of pauses")]
+    #[should_panic(expected = "README has the table of stalls")]
     fn a_readme_without_the_table_is_refused() {
-        pauses("| another | table |");
+        stalls("| another | table |");
     }
 }
