@@ -191,8 +191,10 @@ const LONGEST: Duration = Duration::from_millis(100);
 /// Tasks that are always ready delay the round, but not beyond the bound.
 #[test]
 fn a_wait_for_tasks_that_never_come_to_an_end_is_bounded() {
-    for runtime in runtimes() {
+    for kind in 0..2 {
         let is_bounded = (0..20).any(|_| {
+            // Of its own: soon after a wait there is no other.
+            let runtime = runtimes().into_iter().nth(kind).unwrap();
             let busy = runtime.spawn(async {
                 loop {
                     let start = Instant::now();
