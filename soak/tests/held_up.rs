@@ -23,7 +23,7 @@ const MS: Duration = Duration::from_millis(1);
 const BOUND: Duration = Duration::from_millis(102);
 
 /// Between the wake-ups of two timers that fire in one round of the driver.
-const SLACK: Duration = Duration::from_millis(5);
+const SLACK: Duration = Duration::from_millis(30);
 
 /// A stall is longer than 50 ms and a tick.
 const STALL: Duration = Duration::from_millis(60);
