@@ -100,6 +100,26 @@ async fn let_the_driver_turn(timer: &Timer) {
     timer.sleep(2 * MS).await;
 }
 
+/// The timeout was as long as can be, so an eighth of it is six days. In a grace no time is left.
+#[test]
+fn a_warning_in_a_grace_misses_no_shorter_timeout() {
+    on_the_only_thread(|timer| async move {
+        let idle = timer.deadline(Duration::MAX);
+        let handle = idle.handle();
+        assert!(handle.reset_after(200 * MS));
+        let mut idle = idle.warn_before(Duration::MAX);
+        stall();
+        assert_eq!(idle.wait().await, Ok(Stage::Warning));
+        assert!(poll_once(&mut Box::pin(idle.wait())).is_pending());
+        let task = tokio::spawn(async move { idle.wait().await });
+        tokio::task::yield_now().await;
+        // The due becomes later, so the call wakes no task.
+        assert!(handle.set_timeout(1000 * MS) && handle.reset());
+        assert_eq!(task.await.unwrap(), Ok(Stage::Warning));
+        Some(())
+    });
+}
+
 #[test]
 fn a_stall_over_the_grace_and_the_end_gives_the_warning_first() {
     on_the_only_thread(|timer| async move {

@@ -51,6 +51,9 @@ use crate::clock::tick::Tick;
 use crate::error::Cancelled;
 use crate::future::sleep::Sleep;
 
+/// The longest time between two looks in the grace of a stall, in which no time is left.
+const LONGEST_IN_GRACE: Duration = Duration::from_millis(100);
+
 /// The state of a deadline: [`WarnBefore::wait`].
 ///
 /// A deadline has one warning and one end, so the enum is exhaustive.
@@ -83,7 +86,8 @@ pub enum Stage {
 ///   shorter than a tick may have none either.
 /// - It takes a second timer. While resets come, this wakes the task about once in each timeout
 ///   less the notice, however many resets there are. Within the notice it wakes the task each
-///   eighth of that, or of the timeout if that is shorter. A reset costs no more.
+///   eighth of that, or of the timeout if that is shorter, and in the grace of a stall at least each
+///   100 ms. A reset costs no more.
 ///
 /// ```
 /// # use tickwheel::{Duration, Timer, warn_before::Stage};
@@ -239,13 +243,27 @@ impl<D: Future<Output = Result<(), Cancelled>> + Unpin> WarnBefore<D> {
     /// After a warning: an eighth of the notice, or the time until the due if that is less. So no
     /// reset is missed: the notice of its due begins later than that, unless the notice is nearly
     /// the whole timeout. If the due is far, an eighth of the time until then.
+    ///
+    /// A call after the look may shorten the timeout, and then set a due that is later than the
+    /// present one. Such a call wakes no task. So a check never lies far behind the due, however long
+    /// the timeout was at the look.
     fn until_next_check(&self) -> Duration {
         let eighth = self.notice.min(self.handle.timeout()) / 8;
-        // In the grace of a stall no time is left.
-        let left = self.handle.remaining().filter(|left| !left.is_zero());
-        let left = left.unwrap_or(eighth);
-        let next = eighth.max(left / 8).min(left);
+        let left = self.handle.remaining().unwrap_or(Duration::ZERO);
+        let next = if !left.is_zero() {
+            eighth.max(left / 8).min(left)
+        } else if self.is_in_grace() {
+            eighth.min(LONGEST_IN_GRACE)
+        } else {
+            Duration::ZERO // less than a millisecond is left
+        };
         next.max(Duration::from_millis(1))
+    }
+
+    fn is_in_grace(&self) -> bool {
+        let clock = self.handle.shard.clock();
+        let due = self.handle.word.due();
+        due.is_some_and(|due| clock.start_of(due) <= clock.now_instant())
     }
 
     /// For the deadline of a restart. Nothing stays armed.

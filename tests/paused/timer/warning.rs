@@ -303,6 +303,24 @@ async fn a_postponed_due_is_warned_of_with_most_of_its_notice() {
     }
 }
 
+/// The timeout was as long as can be, so an eighth of it is six days. At the warning less than a
+/// millisecond is left.
+#[tokio::test(start_paused = true)]
+async fn a_warning_in_the_last_millisecond_misses_no_shorter_timeout() {
+    let idle = Timer::current().deadline(Duration::MAX);
+    let handle = idle.handle();
+    assert!(handle.reset_after(10 * MS));
+    let mut idle = idle.warn_before(Duration::MAX);
+    tokio::time::advance(Duration::from_micros(9_500)).await;
+    assert_eq!(poll_stage(&mut idle), Poll::Ready(Ok(Stage::Warning)));
+    let task = tokio::spawn(async move { (idle.wait().await, idle.wait().await) });
+    settle().await;
+    // The due becomes later, so the call wakes no task.
+    assert!(handle.set_timeout(10 * SECOND) && handle.reset());
+    let stages = task.await.unwrap();
+    assert_eq!(stages, (Ok(Stage::Warning), Ok(Stage::Expired)));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_changed_notice_counts_for_the_present_due() {
     let start = Instant::now();
