@@ -42,6 +42,8 @@ pin_project! {
     /// - **Not around the connections of a server whose answers take longer.** No byte moves while
     ///   hyper or axum waits for a handler. Bound the heads and the bodies instead:
     ///   `header_read_timeout` of hyper, and tickwheel-util's `http_body::TimeoutBody`.
+    /// - **Not around the socket of an HTTP/2 client whose reader works.** No byte moves while the
+    ///   windows are full. Bound each wait in its place: `timeout(d, body.frame())`.
     /// - **Around the reading half of a server that only pushes**, to clients that send heartbeats
     ///   or pongs. What is written into the kernel's buffer counts as moved. So around the whole
     ///   socket, a peer that has gone is found only when that buffer is full. Call `into_split`

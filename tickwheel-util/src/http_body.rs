@@ -119,6 +119,9 @@ impl<B> TimeoutBody<B> {
     /// It counts from the first poll without a frame: the time from a frame to the next poll does
     /// not count. A ready frame wins.
     ///
+    /// In a `select!` the work of another branch counts, because it follows such a poll. Bound each
+    /// wait there in its place: `timeout(d, body.frame())`.
+    ///
     /// # Examples
     ///
     /// ```

@@ -7,6 +7,7 @@ mod body;
 mod quinn;
 mod quinn_timer;
 mod recipes;
+mod slow_readers;
 mod tonic;
 mod turmoil;
 

@@ -30,6 +30,8 @@ pin_project! {
     /// - **Gaps.** The first begins at the construction, each later one with an item, and includes
     ///   the work of the consumer. The end of the stream ends the last one. A ready item wins, even
     ///   over a gap that is over.
+    /// - **A consumer that works for longer** than the timeout may be told of a peer that is
+    ///   healthy. Bound each wait there in its place: `timeout(d, stream.next())`.
     /// - **Zero** reports each item that is not ready by the next tick. [`Duration::MAX`] reports
     ///   none.
     /// - **When the timer's runtime has shut down**, a stream that waits in another runtime yields

@@ -112,6 +112,45 @@ async fn each_frame_has_the_whole_idle_timeout_from_its_poll() {
     assert_eq!(body.size_hint().exact(), Some(0));
 }
 
+/// Makes a frame in two steps of half a second. The second begins when a poll has seen the first.
+struct Lazy(Pin<Box<dyn Future<Output = ()>>>);
+
+impl Lazy {
+    fn new() -> Lazy {
+        Lazy(Box::pin(async {
+            sleep(SECOND / 2).await;
+            sleep(SECOND / 2).await;
+        }))
+    }
+}
+
+impl Body for Lazy {
+    type Data = &'static [u8];
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Step>> {
+        self.0.as_mut().poll(cx).map(|()| Some(data()))
+    }
+}
+
+/// The wait for a frame is dropped for the work, and its idle time goes on. A timeout around each
+/// wait begins with the wait.
+#[tokio::test(start_paused = true)]
+async fn work_in_another_branch_counts_for_an_idle_timeout_alone() {
+    for has_idle_timeout in [true, false] {
+        let body = TimeoutBody::new(Lazy::new());
+        let mut body = match has_idle_timeout {
+            true => body.idle_timeout(SECOND),
+            false => body,
+        };
+        waits(&mut body);
+        sleep(2 * SECOND).await; // the other branch works
+        let frame = tickwheel::timeout(SECOND, next(&mut body)).await.unwrap();
+        let is_idle = matches!(frame, Some(Err(Error::Idle)));
+        assert_eq!(is_idle, has_idle_timeout, "{frame:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_total_ends_a_body_that_drips_or_is_always_ready() {
     let start = Instant::now();

@@ -52,6 +52,28 @@ async fn an_item_wakes_the_stream_after_a_reported_gap() {
     }
 }
 
+/// The producer goes on only while it is polled, as a generator does. A timeout around each wait
+/// begins with the wait.
+#[tokio::test(start_paused = true)]
+async fn the_consumers_work_counts_for_a_gap_and_not_for_a_timeout_around_the_wait() {
+    let items = || {
+        stream::repeat(1).then(async |item| {
+            sleep(SECOND / 2).await;
+            item
+        })
+    };
+    let mut idle = std::pin::pin!(items().idle_timeout(SECOND));
+    assert_eq!(idle.next().await, Some(Ok(1)));
+    sleep(2 * SECOND).await; // the consumer works
+    let next = idle.next().await.unwrap();
+    assert!(next.is_err(), "though the producer is healthy");
+    let mut items = std::pin::pin!(items());
+    for _ in 0..3 {
+        assert_eq!(tickwheel::timeout(SECOND, items.next()).await, Ok(Some(1)));
+        sleep(2 * SECOND).await;
+    }
+}
+
 /// A consumer that drops `next()` in a `select!`.
 #[tokio::test(start_paused = true)]
 async fn a_wait_that_is_dropped_loses_no_item_and_the_gap_goes_on() {
