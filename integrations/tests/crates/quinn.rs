@@ -13,7 +13,7 @@ use quinn::{
 };
 use rustls::RootCertStore;
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
-use tickwheel::{Duration, Instant, Timer, sleep};
+use tickwheel::{Duration, Instant, Timer, sleep, timeout};
 use tickwheel_integrations::quic::TickwheelRuntime;
 
 use crate::assert_nothing_stays_armed;
@@ -34,9 +34,14 @@ struct Pair {
 impl Pair {
     /// Every `loses`-th packet is lost, in either direction.
     fn new(timer: &Timer, transport: TransportConfig, loses: Option<usize>) -> Pair {
-        let runtime = Arc::new(TickwheelRuntime::new(timer));
         let transport = Arc::new(transport);
-        let (server_config, client_config) = configs(&transport);
+        Pair::of(timer, [transport.clone(), transport], loses)
+    }
+
+    /// With a transport for the server, and one for the client.
+    fn of(timer: &Timer, of_each: [Arc<TransportConfig>; 2], loses: Option<usize>) -> Pair {
+        let runtime = Arc::new(TickwheelRuntime::new(timer));
+        let (server_config, client_config) = configs(&of_each);
         let (server, server_link) = endpoint(&runtime, Some(server_config), loses);
         let (mut client, client_link) = endpoint(&runtime, None, loses);
         client.set_default_client_config(client_config);
@@ -82,7 +87,7 @@ fn endpoint(
     (endpoint.unwrap(), link)
 }
 
-fn configs(transport: &Arc<TransportConfig>) -> (ServerConfig, ClientConfig) {
+fn configs([of_server, of_client]: &[Arc<TransportConfig>; 2]) -> (ServerConfig, ClientConfig) {
     let signed = rcgen::generate_simple_self_signed([SERVER_NAME.to_owned()]).unwrap();
     let certificate = CertificateDer::from(signed.cert);
     let key = PrivatePkcs8KeyDer::from(signed.signing_key.serialize_der());
@@ -90,9 +95,9 @@ fn configs(transport: &Arc<TransportConfig>) -> (ServerConfig, ClientConfig) {
     roots.add(certificate.clone()).unwrap();
 
     let mut server = ServerConfig::with_single_cert(vec![certificate], key.into()).unwrap();
-    server.transport_config(transport.clone());
+    server.transport_config(of_server.clone());
     let mut client = ClientConfig::with_root_certificates(Arc::new(roots)).unwrap();
-    client.transport_config(transport.clone());
+    client.transport_config(of_client.clone());
     (server, client)
 }
 
@@ -101,6 +106,12 @@ fn transport(idle: Duration) -> TransportConfig {
     transport.max_idle_timeout(Some(idle.try_into().unwrap()));
     // Loopback is quick: a packet that is lost in the handshake need not cost a second.
     transport.initial_rtt(Duration::from_millis(20));
+    transport
+}
+
+fn transport_without_idle() -> TransportConfig {
+    let mut transport = transport(IDLE);
+    transport.max_idle_timeout(None);
     transport
 }
 
@@ -183,4 +194,29 @@ async fn connections_go_on_when_the_timers_runtime_has_gone() {
     driving.shutdown_background();
     assert_arrives(&client, &server, &payload(1 << 16)).await;
     assert!(vanish(&pair, &client, &server).await >= idle);
+}
+
+/// QUIC counts an idle timeout in milliseconds, and zero of them are none. quinn's client takes it
+/// for that. Its server ends each connection in the handshake.
+#[tokio::test(start_paused = true)]
+async fn an_idle_timeout_that_rounds_down_to_zero_is_none_for_a_client_alone() {
+    let least = || Arc::new(transport(Duration::from_micros(500)));
+    let none = || Arc::new(transport_without_idle());
+
+    let pair = Pair::of(&Timer::current(), [none(), least()], None);
+    let (client, server) = pair.connect().await;
+    sleep(100 * IDLE).await;
+    assert_arrives(&client, &server, b"still here").await;
+    client.close(0u32.into(), b"done");
+    server.closed().await;
+    pair.assert_nothing_stays_armed().await;
+
+    let pair = Pair::of(&Timer::current(), [least(), none()], None);
+    let connecting = pair
+        .client
+        .connect(pair.server.local_addr().unwrap(), SERVER_NAME);
+    let accepting = async { pair.server.accept().await.unwrap().await };
+    let (client, server) = tokio::join!(timeout(IDLE, connecting.unwrap()), accepting);
+    assert_eq!(server.unwrap_err(), ConnectionError::TimedOut);
+    assert!(!matches!(client, Ok(Ok(_))));
 }

@@ -74,6 +74,9 @@ mod tonic_client {
 mod paused {
     include!(concat!(env!("OUT_DIR"), "/paused.rs"));
 }
+mod outside {
+    include!(concat!(env!("OUT_DIR"), "/outside.rs"));
+}
 mod by_key {
     include!(concat!(env!("OUT_DIR"), "/by_key.rs"));
 }

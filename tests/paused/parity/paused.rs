@@ -167,3 +167,14 @@ same_as_tokio! {
         trace
     }
 }
+
+same_as_tokio! {
+    /// The clock stands at a whole millisecond, so the end of the timeout is due already.
+    async fn a_timeout_of_zero_elapses_before_a_task_that_yields(_seed in 0..1)
+        -> Vec<bool> in paused
+    {
+        let is_late = time::timeout(Duration::ZERO, yield_now()).await.is_err();
+        assert!(is_late, "as TESTING says");
+        vec![is_late]
+    }
+}
