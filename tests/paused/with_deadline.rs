@@ -26,7 +26,7 @@ use tokio_test::{assert_pending, assert_ready, task};
 
 use crate::common::{
     HOUR, MS, PATIENCE, SECOND, assert_nothing_armed, current_thread, in_time, multi_thread,
-    use_up_the_budget,
+    poll_once, use_up_the_budget,
 };
 use crate::paused_clock::{move_the_clock_only, paused};
 
@@ -151,6 +151,36 @@ async fn a_panic_within_closes_the_deadline() {
     assert_nothing_armed();
     let outer = with_deadline(in_seconds(9), async { polled_once(2) }).await;
     assert_eq!(outer, Ok(Some(9 * SECOND)), "the outer one is put back");
+}
+
+/// In a guard that the future holds.
+#[tokio::test(start_paused = true)]
+async fn a_deadline_is_open_in_the_drops_of_a_poll_alone() {
+    struct Guard<'a>(&'a Cell<Option<bool>>);
+    impl Drop for Guard<'_> {
+        fn drop(&mut self) {
+            self.0.set(Some(time_left().is_some()));
+        }
+    }
+    let is_open = Cell::new(None);
+    let panics = async {
+        let _guard = Guard(&is_open);
+        panic!("of the future");
+    };
+    let panics = AssertUnwindSafe(with_deadline(in_seconds(1), panics));
+    assert!(panics.catch_unwind().await.is_err());
+    assert_eq!(is_open.take(), Some(true), "while a panic unwinds it");
+
+    let waits = || async {
+        let _guard = Guard(&is_open);
+        pending::<()>().await;
+    };
+    let mut aborted = Box::pin(with_deadline(in_seconds(1), waits()));
+    assert!(poll_once(&mut aborted).is_pending());
+    drop(aborted);
+    assert_eq!(is_open.take(), Some(false), "dropped from outside");
+    assert!(with_deadline(in_seconds(1), waits()).await.is_err());
+    assert_eq!(is_open.take(), Some(false), "its time is up");
 }
 
 #[tokio::test(start_paused = true)]
