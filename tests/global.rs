@@ -14,8 +14,12 @@ use std::time::Instant;
 
 use futures::executor::block_on;
 use tickwheel::{DeadlineMap, DelayMap, Sleep, Timer};
+use tokio::runtime::Handle;
+use tokio::task::{block_in_place, spawn_blocking, unconstrained};
 
-use crate::common::{HOUR, MS, PATIENCE, alone, current_thread, poll_once, poll_with, waker_fn};
+use crate::common::{
+    HOUR, MS, PATIENCE, alone, current_thread, multi_thread, poll_once, poll_with, waker_fn,
+};
 use crate::paused_clock::paused;
 
 const THREAD: &str = "tickwheel-timer";
@@ -149,6 +153,30 @@ fn everything_works_under_an_executor_that_is_not_tokios() {
         values.insert("key", "value", 5 * MS).unwrap();
         assert_eq!(expired.recv().await.unwrap().value, "value");
     });
+}
+
+/// The budget of a task is for 128 waits, and only its runtime renews it.
+#[test]
+fn an_executor_within_a_task_needs_one_of_three_ways_out() {
+    const WAITS: usize = 200;
+    async fn wait_often() {
+        for _ in 0..WAITS {
+            Timer::global().sleep(MS).await;
+        }
+    }
+    let _turn = turn();
+    let runtime = multi_thread(2);
+    let without_budget = runtime.spawn(async { block_on(unconstrained(wait_often())) });
+    let on_its_own_thread = runtime.spawn(async {
+        spawn_blocking(|| block_on(wait_often())).await.unwrap();
+    });
+    let by_tokio = runtime.spawn(async {
+        block_in_place(|| Handle::current().block_on(wait_often()));
+    });
+    let all = async { tokio::try_join!(without_budget, on_its_own_thread, by_tokio) };
+    let all = runtime.block_on(async { tokio::time::timeout(PATIENCE, all).await });
+    runtime.shutdown_background(); // it would wait for one that stands still
+    all.expect("none of them stands still").unwrap();
 }
 
 #[test]
