@@ -52,13 +52,13 @@ impl Interval {
 
     /// Completes at the next tick, and returns the instant that the tick was scheduled for.
     ///
-    /// # Cancel safety
-    ///
-    /// Dropping it before it completes, as in a `select!`, loses no tick.
-    ///
     /// # Panics
     ///
     /// If it is polled while pending and the runtime that drives the timer has shut down.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it before it completes, as in a `select!`, loses no tick.
     ///
     /// ```
     /// # use tickwheel::{Duration, Instant, interval, sleep};
