@@ -62,6 +62,9 @@ mod http_deadline {
 mod durable_queue {
     include!(concat!(env!("OUT_DIR"), "/durable_queue.rs"));
 }
+mod sessions {
+    include!(concat!(env!("OUT_DIR"), "/sessions.rs"));
+}
 mod each_morning {
     include!(concat!(env!("OUT_DIR"), "/each_morning.rs"));
 }
@@ -731,4 +734,57 @@ async fn a_job_runs_once_each_morning_on_a_clock_that_is_set() {
     assert_eq!(ran[0].0, expected[0].0);
     assert!((2.0..=2.02).contains(&ran[0].1), "within a minute: {ran:?}");
     assert_eq!(ran[1].0, expected[1].0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn saved_sessions_go_on_and_the_time_in_between_counts() {
+    use sessions::{log_in, restore, save, used_by};
+    const MINUTE: Duration = Duration::from_secs(60);
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("sessions");
+    let timer = Timer::current();
+    let stopped = SystemTime::now();
+    {
+        let (sessions, _) = restore(&path, &timer, stopped).unwrap();
+        log_in(&sessions, "a", "alice").unwrap();
+        log_in(&sessions, "b", "bob of two words").unwrap();
+        sleep(10 * MINUTE).await;
+        assert_eq!(used_by(&sessions, "b").as_deref(), Some("bob of two words"));
+        save(&sessions, &path, stopped).unwrap();
+        assert!(log_in(&sessions, "c", "carol").is_err(), "it has stopped");
+    }
+    // Of the half hour alice has used ten minutes, and bob none.
+    let started = stopped + 25 * MINUTE;
+    let (sessions, mut ended) = restore(&path, &timer, started).unwrap();
+    assert_eq!(ended.recv().await.unwrap().key, "a");
+    let start = Instant::now();
+    let left = sessions.deadline("b").unwrap() - start;
+    let saved = 5 * MINUTE; // in whole milliseconds of the wall clock
+    assert!(left <= saved && left >= saved - 3 * MS, "{left:?}");
+    while used_by(&sessions, "b").is_some() {
+        sleep(4 * MINUTE).await;
+    }
+    // The log-in was at the time of the stop, by the wall clock.
+    let lived = start.elapsed();
+    assert!(lived >= 690 * MINUTE && lived <= 700 * MINUTE, "{lived:?}");
+    assert_eq!(ended.recv().await.unwrap().key, "b");
+    let (sessions, _) = restore(&path, &timer, started).unwrap();
+    assert!(sessions.is_empty(), "the file was read once");
+}
+
+/// What the recipe says of a keepalive that the peer negotiates.
+#[tokio::test(start_paused = true)]
+async fn a_longer_timeout_takes_effect_at_the_next_reset() {
+    let idle = Timer::current().deadline(60 * SECOND);
+    let keepalive = idle.handle();
+    assert!(keepalive.set_timeout(90 * SECOND));
+    assert_eq!(keepalive.remaining(), Some(60 * SECOND));
+    assert!(keepalive.reset());
+    assert_eq!(keepalive.remaining(), Some(90 * SECOND));
+    assert!(keepalive.set_timeout(20 * SECOND));
+    assert_eq!(
+        keepalive.remaining(),
+        Some(20 * SECOND),
+        "a shorter one does at once"
+    );
 }
