@@ -6,11 +6,12 @@
 //!
 //! - [`guarantees`]: what each promise covers, and the tests behind it.
 //! - [Moving to tickwheel](docs::migration): from another Rust timer, before and after.
-//! - [Testing](docs::testing): a paused clock, `expire`, a stall, and what `test-util` changes.
-//! - [Recipes](docs::recipes): servers and their stop, a debouncer, retries, queues, to copy.
+//! - [Testing](docs::testing): a paused clock and which libraries follow it, `expire`, a stall.
+//! - [Recipes](docs::recipes): servers and their stop, sessions, retries, queues, to copy.
 //! - [Compared with other timers](docs::compare): which timer does what.
 //! - [Ten million connections](docs::sizing): memory, CPU, and the choice of a tick.
-//! - [Operations](docs::operations): metrics, alerts, and what to do when something goes wrong.
+//! - [Operations](docs::operations): metrics, alerts, what to do when something goes wrong, forks and
+//!   plugins.
 //! - [The design](docs::design): how it works, with a drawing, and why no timer fires early.
 //! - [Reasons](docs::reasons): why the public surface is as it is, and what was left out.
 //!
