@@ -139,10 +139,8 @@ impl Body for Lazy {
 async fn work_in_another_branch_counts_for_an_idle_timeout_alone() {
     for has_idle_timeout in [true, false] {
         let body = TimeoutBody::new(Lazy::new());
-        let mut body = match has_idle_timeout {
-            true => body.idle_timeout(SECOND),
-            false => body,
-        };
+        let idle = if has_idle_timeout { SECOND } else { HOUR };
+        let mut body = body.idle_timeout(idle);
         waits(&mut body);
         sleep(2 * SECOND).await; // the other branch works
         let frame = tickwheel::timeout(SECOND, next(&mut body)).await.unwrap();
