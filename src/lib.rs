@@ -195,7 +195,7 @@ pub mod docs {
             #[doc = "[MIGRATION.md]: crate::docs::migration\n[SIZING.md]: crate::docs::sizing\n"]
             #[doc = "[OPERATIONS.md]: crate::docs::operations\n[RECIPES.md]: crate::docs::recipes\n"]
             #[doc = "[the guarantees]: crate::guarantees\n"]
-            #[doc = "[other executors]: crate::docs::operations#other-executors-forks-and-plugins\n"]
+            #[doc = "[plugins and forks]: crate::docs::operations#plugins-and-forks\n"]
             #[doc = "[paused clocks]: crate::docs::testing#which-libraries-follow-a-paused-clock\n"]
             #[doc = "[a graceful stop]: crate::docs::recipes#event-streams-that-end-at-a-graceful-stop\n"]
             #[doc = "[tonic's clients]: crate::docs::recipes#a-deadline-for-tonics-clients\n"]
