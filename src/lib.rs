@@ -10,8 +10,8 @@
 //! - [Recipes](docs::recipes): servers and their stop, sessions, retries, queues, to copy.
 //! - [Compared with other timers](docs::compare): which timer does what.
 //! - [Ten million connections](docs::sizing): memory, CPU, and the choice of a tick.
-//! - [Operations](docs::operations): metrics, alerts, what to do when something goes wrong, forks and
-//!   plugins.
+//! - [Operations](docs::operations): metrics, alerts, what to do when something goes wrong, forks
+//!   and plugins.
 //! - [The design](docs::design): how it works, with a drawing, and why no timer fires early.
 //! - [Reasons](docs::reasons): why the public surface is as it is, and what was left out.
 //!

@@ -1,11 +1,11 @@
-//! Timers of a program that is held up again and again, beside tokio's. After a stall ours let tasks
-//! run first. So they come later than tokio's, but never by more than the bound of a wait, and only
-//! one wait delays a timer.
+//! Timers of a program that is held up again and again, beside tokio's. After a stall ours let
+//! tasks run first. So they come later than tokio's, but never by more than the bound of a wait,
+//! and only one wait delays a timer.
 //!
-//! What is late is told by order, and not by a time alone: when tokio's sleep has fired, another one
-//! of tokio's begins, which takes as long as the bound. Ours has fired by then. Both need the driver
-//! of the same runtime, so a worker that is blocked holds up both. Each case has several tries,
-//! because a thread may lose its processor between two wake-ups.
+//! What is late is told by order, and not by a time alone: when tokio's sleep has fired, another
+//! one of tokio's begins, which takes as long as the bound. Ours has fired by then. Both need the
+//! driver of the same runtime, so a worker that is blocked holds up both. Each case has several
+//! tries, because a thread may lose its processor between two wake-ups.
 
 use std::future::Future;
 use std::sync::{Arc, OnceLock};

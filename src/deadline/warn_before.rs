@@ -86,8 +86,8 @@ pub enum Stage {
 ///   shorter than a tick may have none either.
 /// - It takes a second timer. While resets come, this wakes the task about once in each timeout
 ///   less the notice, however many resets there are. Within the notice it wakes the task each
-///   eighth of that, or of the timeout if that is shorter, and in the grace of a stall at least each
-///   100 ms. A reset costs no more.
+///   eighth of that, or of the timeout if that is shorter, and in the grace of a stall at least
+///   each 100 ms. A reset costs no more.
 ///
 /// ```
 /// # use tickwheel::{Duration, Timer, warn_before::Stage};
@@ -245,8 +245,8 @@ impl<D: Future<Output = Result<(), Cancelled>> + Unpin> WarnBefore<D> {
     /// the whole timeout. If the due is far, an eighth of the time until then.
     ///
     /// A call after the look may shorten the timeout, and then set a due that is later than the
-    /// present one. Such a call wakes no task. So a check never lies far behind the due, however long
-    /// the timeout was at the look.
+    /// present one. Such a call wakes no task. So a check never lies far behind the due, however
+    /// long the timeout was at the look.
     fn until_next_check(&self) -> Duration {
         let eighth = self.notice.min(self.handle.timeout()) / 8;
         let left = self.handle.remaining().unwrap_or(Duration::ZERO);

@@ -36,10 +36,10 @@
 //!       setting the alarm for the earliest
 //! ```
 //!
-//! After a stall the turn waits (W), so that tasks run first: the alarm is set for the tick by which
-//! the turn is made, and the driver has a task that makes it sooner. The next check is said to come
-//! at once, as in a turn, because the turn reads all expiries. A firing of the alarm in between sets
-//! it for that tick again, and makes the turn if that has passed.
+//! After a stall the turn waits (W), so that tasks run first: the alarm is set for the tick by
+//! which the turn is made, and the driver has a task that makes it sooner. The next check is said
+//! to come at once, as in a turn, because the turn reads all expiries. A firing of the alarm in
+//! between sets it for that tick again, and makes the turn if that has passed.
 //!
 //! Orders that could go wrong, and why they do not:
 //!
@@ -65,11 +65,11 @@
 //!   it. The request that it notes leaves another turn to a task. That of the task that ends a wait
 //!   finds the wait over.
 //! - *The tick has passed when the alarm is set for it.* A turn then begins once more. Any other
-//!   thread leaves a turn to the alarm's task. By `note_missed`, each shard knows that what is armed
-//!   for that tick or before is due at once. Where the thread's clock is behind tokio's, the reset
-//!   to the past itself notes a request, without end; so that thread sets the alarm no more, and
-//!   leaves each further request to a task. No check is announced until the task makes the turn,
-//!   so whoever arms something for later asks, too, and learns whether that has passed.
+//!   thread leaves a turn to the alarm's task. By `note_missed`, each shard knows that what is
+//!   armed for that tick or before is due at once. Where the thread's clock is behind tokio's, the
+//!   reset to the past itself notes a request, without end; so that thread sets the alarm no more,
+//!   and leaves each further request to a task. No check is announced until the task makes the
+//!   turn, so whoever arms something for later asks, too, and learns whether that has passed.
 //!
 //! Invariants:
 //!
@@ -332,8 +332,8 @@ impl Turns {
         }
     }
 
-    /// Sets the alarm for an expiry, or for the earliest one, and releases the lock. Returns whether
-    /// that was too late, and a turn is left to a task.
+    /// Sets the alarm for an expiry, or for the earliest one, and releases the lock. Returns
+    /// whether that was too late, and a turn is left to a task.
     fn set_locked<H: Hooks>(
         &self,
         hooks: &H,
@@ -436,8 +436,8 @@ enum Wait {
 }
 
 impl State {
-    /// Whether the turn waits: one that comes after a stall, or while another one waits, unless that
-    /// is over.
+    /// Whether the turn waits: one that comes after a stall, or while another one waits, unless
+    /// that is over.
     fn wait<H: Hooks>(
         &mut self,
         hooks: &H,

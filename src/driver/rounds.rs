@@ -7,13 +7,13 @@
 //! draws its branch by lot, a sleep that has fired may win over a message that has been read, too.
 //! So the tasks have to be polled before the timers fire, and not only woken.
 //!
-//! A turn that comes late by a stall therefore waits (W in [`alarm`](super::alarm)), and a task makes
-//! it once the other tasks have come round:
+//! A turn that comes late by a stall therefore waits (W in [`alarm`](super::alarm)), and a task
+//! makes it once the other tasks have come round:
 //!
 //! ```text
-//!   no wait --(a turn, late by a stall)--> waits --(the tasks have come round, or LONGEST is over)--> rests
-//!      ^                                                                                                |
-//!      +---------------------(REST times as long as the wait took, and the task has ended)--------------+
+//!   no wait --(a turn, late by a stall)--> waits --(the tasks have come round, or LONGEST is over)
+//!      ^                                                              |
+//!      +--(REST times as long as the wait took, its task has ended)-- rests
 //! ```
 //!
 //! - **When have they come round?** The task goes through *rounds*. In each it lets the runtime's
@@ -21,9 +21,9 @@
 //!   the run queue some times. Tasks that had something to read have then dropped or reset their
 //!   timers. So they have come round once a round leaves as many timers overdue as it found. How
 //!   much tokio does in a round only decides how many it takes.
-//! - The first [`FEWEST`] rounds never end it. After a stop by signals the runtime's driver may have
-//!   handed out nothing in the first. And a task that only writes down when it last read something
-//!   changes no timer, so the count does not show that it has yet to run.
+//! - The first [`FEWEST`] rounds never end it. After a stop by signals the runtime's driver may
+//!   have handed out nothing in the first. And a task that only writes down when it last read
+//!   something changes no timer, so the count does not show that it has yet to run.
 //! - **The wait is bounded in time**, whatever the tasks do: by [`LONGEST`], rounded up to a tick,
 //!   the alarm makes the turn. None begins while the task runs, and none soon after one. So a
 //!   program that blocks again and again delays its timers for a fifth of the time at most.
@@ -111,8 +111,8 @@ pub(super) async fn run(tasks: ComeRound, due: Tick) {
     }
 }
 
-/// Whether all tasks have run, after so many rounds, of which the last one began with so many timers
-/// overdue and has left so many. `None` is very many.
+/// Whether all tasks have run, after so many rounds, of which the last one began with so many
+/// timers overdue and has left so many. `None` is very many.
 fn have_come_round(rounds: usize, overdue: Option<usize>, left: Option<usize>) -> bool {
     rounds >= FEWEST && left.is_some() && left == overdue
 }

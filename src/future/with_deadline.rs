@@ -92,9 +92,9 @@ pin_project! {
     /// timeout pays for reading a word of its thread.
     ///
     /// Dropping it drops the future and takes its timer out. A panic of the future passes through.
-    /// The deadline is open in what a poll drops, also while a panic unwinds the future. It is closed
-    /// where the future is dropped from outside, by an abort or because the time is up.
-    /// A `futures::select!` takes it by `.fuse()`.
+    /// The deadline is open in what a poll drops, also while a panic unwinds the future. It is
+    /// closed where the future is dropped from outside, by an abort or because the time is up. A
+    /// `futures::select!` takes it by `.fuse()`.
     ///
     /// # Panics
     ///

@@ -14,8 +14,8 @@ pub(crate) trait Hashed {
     fn hash(&self) -> u32;
 }
 
-/// Nearly every table has one segment, which is reached directly. The rest lies behind a pointer, so
-/// that a table is half a cache line, beside the lock that its owner has written just before.
+/// Nearly every table has one segment, which is reached directly. The rest lies behind a pointer,
+/// so that a table is half a cache line, beside the lock that its owner has written just before.
 pub(crate) enum LinearHashTable<T> {
     One(HashTable<T>),
     Many(Box<Many<T>>),

@@ -1,5 +1,5 @@
-//! How many live connections a stall of the server closes, in each way of closing idle ones, by what
-//! holds up the server and for how long.
+//! How many live connections a stall of the server closes, in each way of closing idle ones, by
+//! what holds up the server and for how long.
 //!
 //! Each run is a process of its own, this program with `--way`. The ways take turns, and so do the
 //! stalls, so that what else the machine does disturbs all of them alike.

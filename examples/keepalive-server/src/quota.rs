@@ -54,8 +54,8 @@ impl Quota {
         Ok(quota)
     }
 
-    /// Has no CPU time for about so long. Another process begins and ends that, because this one may
-    /// have used up its share again before it can end anything.
+    /// Has no CPU time for about so long. Another process begins and ends that, because this one
+    /// may have used up its share again before it can end anything.
     pub(crate) fn use_up(self, length: Duration) -> io::Result<()> {
         let (file, limited, unlimited) = match self.version {
             Version::One => ("cpu.cfs_quota_us", format!("{}", SHARE.as_micros()), "-1"),

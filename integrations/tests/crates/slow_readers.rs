@@ -1,5 +1,5 @@
-//! A reader that works between two frames is no silent peer. Which timeouts know that, and which take
-//! the one for the other.
+//! A reader that works between two frames is no silent peer. Which timeouts know that, and which
+//! take the one for the other.
 
 use std::convert::Infallible;
 use std::time::Duration;
