@@ -44,7 +44,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::task::yield_now;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::Driver;
 use crate::clock::tick::{Moment, Tick};
@@ -61,6 +61,10 @@ const FEWEST: usize = 4;
 /// How often the task goes to the end of the run queue in a round. More save rounds where very many
 /// tasks are ready.
 const YIELDS: usize = 64;
+
+/// Where tasks are always ready, tokio may run dozens of them for each of these times. Without this
+/// the rounds would take seconds there.
+const LONGEST_ROUND: Duration = Duration::from_millis(10);
 
 #[derive(Debug, Default)]
 pub(super) struct Rounds {
@@ -94,8 +98,12 @@ pub(super) async fn run(tasks: ComeRound, due: Tick) {
     for round in 1.. {
         // Fires once readiness was handed out.
         sleep(Duration::from_millis(1)).await;
+        let began = Instant::now();
         for _ in 0..YIELDS {
             yield_now().await;
+            if began.elapsed() > LONGEST_ROUND {
+                break;
+            }
         }
         let Some(driver) = tasks.0.upgrade() else {
             return;
