@@ -209,8 +209,8 @@ fn shrink<T: Hashed>(segment: &mut HashTable<T>) {
 /// The segment of a hash. Segments that were split use one more bit than the others.
 #[inline]
 fn segment_of(hash: u64, segments: usize, mask: usize) -> usize {
-    // A segment's own table uses the lowest and the highest bits.
-    let number = (hash >> 20) as usize & mask;
+    // A segment's own table uses the lowest bits and the seven highest of a `usize`.
+    let number = (hash >> 11) as usize & mask;
     if number < segments {
         number
     } else {
@@ -255,6 +255,25 @@ mod tests {
             READ.set(READ.get() + 1);
             *self
         }
+    }
+
+    /// On 32 bits too, where the bits that choose a segment might be those that tell its entries
+    /// apart.
+    #[test]
+    fn a_key_of_a_large_table_is_compared_to_few_others() {
+        const SEGMENTS: usize = 1 << 12;
+        let mut random = fastrand::Rng::with_seed(1);
+        let mut table = LinearHashTable::new();
+        (0..SEGMENTS * MEAN).for_each(|_| table.insert(random.u32(..)));
+        let mut compared = 0;
+        for _ in 0..10_000 {
+            let found = table.find(random.u32(..), |_| {
+                compared += 1;
+                false
+            });
+            assert!(found.is_none());
+        }
+        assert!(compared < 1_000, "{compared}");
     }
 
     #[test]
