@@ -31,7 +31,12 @@ use tickwheel::wheel::{self, Wheel};
 use tickwheel::{Instant, Sleep, sleep_until};
 use tokio::task::coop;
 
-const MAX_VALUES: usize = u32::MAX as usize;
+/// As many as there are indices, and as memory can hold.
+const MAX_VALUES: usize = if usize::BITS > u32::BITS {
+    u32::MAX as usize
+} else {
+    isize::MAX as usize
+};
 
 /// A deadline saturates at this tick, as the deadline of a [`Sleep`] does.
 const LAST_TICK: u64 = (1 << 62) / 1_000_000;
@@ -521,7 +526,7 @@ impl<T> DelayQueue<T> {
     ///
     /// # Panics
     ///
-    /// If the queue cannot hold so many: about four billion.
+    /// If the queue cannot hold so many: about four billion, and on 32 bits half as many.
     ///
     /// # Examples
     ///

@@ -71,7 +71,7 @@ macro_rules! shapes {
                     |mut queue, key| queue.reset(&key, SECOND),
                     |mut queue, key| queue.reset_at(&key, Instant::now()),
                     |queue, key| _ = queue.deadline(&key),
-                    |mut queue, _| queue.reserve(1 << 40),
+                    |mut queue, _| queue.reserve(usize::MAX / 4 * 3),
                 ];
                 let places = misuses.map(|misuse| {
                     let (queue, key) = key_of_none();
