@@ -9,9 +9,10 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Waker;
 use std::time::Duration;
+
+use crate::sync::{AtomicU64, Ordering};
 
 /// The reports of one timer. Nothing depends on the order of its counts, so they are Relaxed.
 #[derive(Debug, Default)]

@@ -79,7 +79,6 @@ mod tokio_alarm;
 pub(crate) mod waits;
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 use std::task::Waker;
 use std::time::Duration;
@@ -90,7 +89,7 @@ use crate::clock::Clock;
 use crate::clock::tick::{Moment, Tick};
 use crate::report::Reporter;
 use crate::runtime::Handle;
-use crate::sync::{Mutex, lock};
+use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
 
 use crate::shard::{ExpiryChange, Shard, ShardTick, TurnRequests};
 use alarm::{Alarm, Hooks, Place, Turns};

@@ -40,7 +40,6 @@
 //! the task runs. It is dropped by a runtime that shuts down, and then it runs no more.
 
 use std::sync::Weak;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::task::yield_now;
@@ -48,6 +47,7 @@ use tokio::time::{Instant, sleep};
 
 use super::Driver;
 use crate::clock::tick::{Moment, Tick};
+use crate::sync::{AtomicU64, Ordering};
 
 /// As long as the shortest grace of a deadline.
 const LONGEST: Duration = Duration::from_millis(100);
