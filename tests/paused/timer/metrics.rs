@@ -1,6 +1,7 @@
 //! What a timer tells of itself in numbers, each at zero and after each event that counts; and what
 //! a snapshot shows.
 
+use std::sync::mpsc;
 use std::task::Waker;
 use std::thread;
 
@@ -105,21 +106,38 @@ async fn a_change_without_a_stall_spares_no_deadline() {
     assert_eq!(timer.metrics().spared, 0);
 }
 
-/// It falls due while the waker blocks, and the same turn fires it afterwards.
+/// It falls due while the waker blocks, and the same turn fires it afterwards. On a machine that
+/// comes to the first timer only when both are due, one batch holds both, and nothing is shown.
 #[test]
 fn a_timer_due_while_a_waker_blocks_is_late_from_its_due_on() {
-    current_thread().block_on(async {
-        let timer = Timer::builder().shards(1).build().unwrap();
-        let (mut blocks, mut waits) = (timer.sleep(20 * MS), timer.sleep(50 * MS));
-        arm(&mut blocks, &waker_fn(|| thread::sleep(300 * MS)));
-        arm(&mut waits, Waker::noop());
-        tokio::time::sleep(100 * MS).await;
-        let metrics = timer.metrics();
-        assert_eq!(metrics.fired, 2);
-        // It is woken 320 ms after it was armed, at the earliest.
-        let late = metrics.fired_lateness_sum;
-        assert!(late >= 260 * MS, "{late:?}");
-    });
+    let attempt = || {
+        current_thread().block_on(async {
+            let timer = Timer::builder().shards(1).build().unwrap();
+            let (mut blocks, mut waits) = (timer.sleep(20 * MS), timer.sleep(50 * MS));
+            let (sender, began) = mpsc::channel();
+            let block = move || {
+                sender.send(Instant::now()).unwrap();
+                thread::sleep(300 * MS);
+            };
+            arm(&mut blocks, &waker_fn(block));
+            arm(&mut waits, Waker::noop());
+            tokio::time::sleep(100 * MS).await;
+            if began.recv().unwrap() >= waits.deadline() {
+                return false;
+            }
+            waits.await;
+            let metrics = timer.metrics();
+            assert_eq!(metrics.fired, 2);
+            // It is woken 320 ms after it was armed, at the earliest.
+            let late = metrics.fired_lateness_sum;
+            assert!(late >= 260 * MS, "{late:?}");
+            true
+        })
+    };
+    assert!(
+        (0..20).any(|_| attempt()),
+        "inconclusive: the machine is too slow"
+    );
 }
 
 /// It takes no lock, so the timer stays where it is linked until the driver comes. A move to
