@@ -21,6 +21,16 @@ const WAYS: &[Way] = &[
     ("Timer::timeout_at", || {
         poll!(Timer::current().timeout_at(at(), large()));
     }),
+];
+
+tokio::task_local! { static DEADLINE: tickwheel::Instant; }
+
+/// With tokio, a timeout that passes its deadline on is one in a scope. Where something is open
+/// around the conversion of a future, the future is moved once more without optimisation.
+const PASSED_ON: &[Way] = &[
+    ("a timeout in a scope of tokio's", || {
+        poll!(DEADLINE.scope(at(), tokios::timeout(MINUTE, large())));
+    }),
     ("with_deadline", || {
         poll!(tickwheel::with_deadline(at(), large()));
     }),
@@ -31,5 +41,5 @@ const WAYS: &[Way] = &[
 
 #[test]
 fn a_large_future_needs_no_more_stack_than_with_tokio() {
-    large_futures::a_large_future_needs_no_more_stack_than_with_tokio(WAYS);
+    large_futures::a_large_future_needs_no_more_stack_than_with_tokio(&[WAYS, PASSED_ON]);
 }

@@ -287,34 +287,45 @@ where
 
     #[inline]
     fn call(&mut self, request: Request) -> Self::Future {
-        let answer = self.layer.answer.clone();
-        let time = match self.layer.bound.limit(&request) {
-            Limit::None => None,
-            Limit::Time(duration) => Some(duration),
-            Limit::Deadline(duration) => return self.call_with_deadline(request, duration, answer),
-        };
-        ResponseFuture {
-            call: Call::InTime {
-                call: self.inner.call(request),
-                // After the call, where the time of tower's own `Timeout` begins too.
-                time: time.map(|duration| self.time(duration)),
-            },
-            answer: Some(answer),
+        match self.layer.bound.limit(&request) {
+            Limit::None => self.call_in_time(request, None),
+            Limit::Time(duration) => self.call_in_time(request, Some(duration)),
+            Limit::Deadline(duration) => self.call_with_deadline(request, duration),
         }
     }
 }
 
 impl<S, B, A> Timeout<S, B, A> {
+    /// A call may be large. Without optimisation it is moved once less where nothing is made before
+    /// it that a panic would have to drop, and once less where another function takes it.
+    #[inline]
+    fn call_in_time<Request>(
+        &mut self,
+        request: Request,
+        time: Option<Duration>,
+    ) -> ResponseFuture<S::Future, A>
+    where
+        S: Service<Request>,
+        A: Clone,
+    {
+        ResponseFuture::in_time(
+            self.inner.call(request),
+            // After the call, where the time of tower's own `Timeout` begins too.
+            time.map(|duration| self.time(duration)),
+            self.layer.answer.clone(),
+        )
+    }
+
     /// A function of its own, because a call may be large and is moved as seldom as possible.
     #[inline]
     fn call_with_deadline<Request>(
         &mut self,
         request: Request,
         duration: Duration,
-        answer: A,
     ) -> ResponseFuture<S::Future, A>
     where
         S: Service<Request>,
+        A: Clone,
     {
         let deadline = after(duration);
         let call = ToCall {
@@ -327,7 +338,7 @@ impl<S, B, A> Timeout<S, B, A> {
         };
         ResponseFuture {
             call: Call::WithDeadline { call },
-            answer: Some(answer),
+            answer: Some(self.layer.answer.clone()),
         }
     }
 
@@ -477,6 +488,16 @@ pin_project! {
     enum Call<F> {
         InTime { #[pin] call: F, #[pin] time: Option<Time> },
         WithDeadline { #[pin] call: WithDeadline<F> },
+    }
+}
+
+impl<F, A> ResponseFuture<F, A> {
+    #[inline]
+    fn in_time(call: F, time: Option<Time>, answer: A) -> ResponseFuture<F, A> {
+        ResponseFuture {
+            call: Call::InTime { call, time },
+            answer: Some(answer),
+        }
     }
 }
 
