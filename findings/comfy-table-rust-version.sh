@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# Library: comfy-table 8.0.0, which says `rust-version = "1.85"`; Rust 1.85.0 of Debian 12
-# Guess: Cargo, told to heed `rust-version`, chooses versions that compile with that Rust.
-# Seen: it chooses 8.0.0, which has let chains. They are stable from Rust 1.88 on, and 8.0.1 says so.
+# Library: comfy-table 7.2.1, which says `rust-version = "1.85"`, and 7.2.2, which says nothing;
+#   Rust 1.85.0 of Debian 12
+# Guess: Cargo, told to heed `rust-version`, chooses 7.2.1 for Rust 1.85.
+# Seen: a package that says nothing fits any Rust. Cargo chooses 7.2.2, which has let chains, and these
+#   are stable from Rust 1.88 on.
 # Date: 2026-11-28
 . "$(dirname "$0")/common.sh"
 for package in rustc-web libstd-rust-web-{1.85,dev}; do
@@ -19,7 +21,7 @@ version = "0.0.0"
 edition = "2024"
 rust-version = "1.85"
 [dependencies]
-comfy-table = { version = "8.0", default-features = false }
+comfy-table = { version = "~7.2", default-features = false }
 END
 seen=$(cargo tree --quiet --depth 1 --prefix none | grep -o 'comfy-table v[0-9.]*')
 if cargo check --quiet 2>errors; then
@@ -28,5 +30,5 @@ else
     seen+=": $(grep -om 1 '`let` expressions in this position are unstable' errors)"
 fi
 expect "$seen" <<'END'
-comfy-table v8.0.0: `let` expressions in this position are unstable
+comfy-table v7.2.2: `let` expressions in this position are unstable
 END
