@@ -308,8 +308,8 @@ mod tests {
 
     /// Beside a lock and a count, which a call writes before.
     #[test]
-    fn a_table_is_half_a_cache_line() {
-        assert_eq!(size_of::<LinearHashTable<u32>>(), LINE / 2);
+    fn a_table_is_at_most_half_a_cache_line() {
+        assert!(size_of::<LinearHashTable<u32>>() <= LINE / 2);
     }
 
     #[test]

@@ -87,7 +87,7 @@ pub(crate) struct PartGuard<'a, P> {
 
 /// How far into a part its contents begin.
 #[cfg(test)]
-pub(crate) const BEFORE_CONTENTS: usize = 16;
+pub(crate) const BEFORE_CONTENTS: usize = size_of::<usize>() + size_of::<Mutex<()>>();
 
 impl<P, S: Clone> Table<P, S> {
     /// A table of parts made by `make`, some for each core.
@@ -475,7 +475,7 @@ mod tests {
     /// counts of an `Arc` stand before the contents, as far away as these are aligned.
     #[test]
     fn each_call_on_a_part_writes_one_line_and_the_count_of_its_holders_another() {
-        type HalfALine = [u64; LINE / 2 / size_of::<u64>()];
+        type HalfALine = [usize; LINE / 2 / size_of::<usize>()];
         type Whole = Part<HalfALine, Timer>;
         assert!(align_of::<Whole>() >= 2 * LINE && size_of::<Whole>() == 2 * LINE);
         let expected = [

@@ -171,6 +171,7 @@ mod tests {
             size_of::<LinearHashTable<Indexed>>(),
             offset_of!(Part, items)
         );
-        assert_eq!(BEFORE_CONTENTS + offset_of!(Part, items) + WRITTEN, LINE);
+        // With no byte to spare on 64 bits.
+        assert!(BEFORE_CONTENTS + offset_of!(Part, items) + WRITTEN <= LINE);
     }
 }
