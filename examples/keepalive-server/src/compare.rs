@@ -101,7 +101,7 @@ pub(crate) fn table(columns: &[Column]) -> String {
     let stalls = stalls.map(|column| column_head(column.cause, column.stall));
     let head = iter::once(HEAD.to_string()).chain(stalls);
     let mut table = Table::new();
-    table.load_style(ASCII_MARKDOWN).set_header(head);
+    table.load_preset(ASCII_MARKDOWN).set_header(head);
     for (number, way) in Way::value_variants().iter().enumerate() {
         let ranges = columns.iter().map(|column| range(&column.closed[number]));
         table.add_row(iter::once(way.title()).chain(ranges));

@@ -32,10 +32,8 @@ async fn client_of(server: &Server) -> TcpStream {
 async fn extended_client_of(server: &Server) -> TcpStream {
     loop {
         let client = client_of(server).await;
-        if let Some(handle) = handle(server, &client)
-            && handle.set_timeout(HOUR)
-            && handle.reset()
-        {
+        let handle = handle(server, &client);
+        if handle.is_some_and(|handle| handle.set_timeout(HOUR) && handle.reset()) {
             return client;
         }
         // The machine was so busy that this client had its timeout before it was extended.
