@@ -7,6 +7,9 @@
 //! driver of the same runtime, so a worker that is blocked holds up both. Each case has several
 //! tries, because a thread may lose its processor between two wake-ups.
 
+#[path = "../../tests/common/mod.rs"]
+mod common;
+
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Wake, Waker};
@@ -16,6 +19,8 @@ use tickwheel::{Sleep, Timer};
 use tokio::runtime::{Builder, Runtime};
 use tokio::task::{JoinSet, yield_now};
 use tokio::time::{Duration, Instant, sleep, sleep_until};
+
+use crate::common::is_shown_in;
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -154,7 +159,7 @@ fn random_stalls_delay_no_timer_beyond_the_bound_and_make_none_early() {
     println!("the first seed is {first}");
     for (seed, workers) in (first..).zip([0, 1, 2]) {
         let mut lates = Vec::new();
-        let is_bounded = (0..TRIES).any(|_| {
+        let is_bounded = is_shown_in(TRIES, || {
             let random = fastrand::Rng::with_seed(seed);
             let stalls = random_stalls(workers, random);
             let late = runtime(workers).block_on(async { tokio::spawn(stalls).await });
@@ -206,7 +211,7 @@ async fn one_wait_and_no_other() -> Option<()> {
 
 #[test]
 fn no_wait_begins_while_one_is_on_nor_soon_after_one() {
-    let is_shown = (0..TRIES).any(|_| {
+    let is_shown = is_shown_in(TRIES, || {
         let tried = async { tokio::spawn(one_wait_and_no_other()).await };
         let shown = runtime(0).block_on(tried);
         shown.expect("no timer was early or lost").is_some()
@@ -217,7 +222,7 @@ fn no_wait_begins_while_one_is_on_nor_soon_after_one() {
 /// For a hundredth of the time the thread is free. It has its timers nevertheless.
 #[test]
 fn a_thread_that_is_nearly_always_blocked_delays_each_timer_by_one_wait() {
-    let is_bounded = (0..TRIES).any(|_| {
+    let is_bounded = is_shown_in(TRIES, || {
         let blocked = async {
             let blocks = tokio::spawn(async {
                 loop {

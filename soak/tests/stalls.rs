@@ -22,7 +22,9 @@ use tickwheel::{
 };
 use tokio::runtime::Runtime;
 
-use crate::common::{HOUR, MS, arm, current_thread, multi_thread, poll_once, poll_with};
+use crate::common::{
+    HOUR, MS, arm, current_thread, is_shown_in, multi_thread, poll_once, poll_with,
+};
 
 /// `None` if the machine was so slow that it has shown nothing.
 type Try = Option<()>;
@@ -34,7 +36,7 @@ fn within(most: Duration, start: Instant) -> Try {
 
 /// Tries until something was shown.
 fn conclude(mut attempt: impl FnMut() -> Try) {
-    let is_shown = (0..20).any(|_| attempt().is_some());
+    let is_shown = is_shown_in(20, || attempt().is_some());
     assert!(is_shown, "inconclusive: the machine is too slow");
 }
 

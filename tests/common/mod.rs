@@ -23,7 +23,7 @@ pub(crate) use budget::{use_up_the_budget, without_a_budget};
 pub(crate) use outcome::{assert_cancelled, assert_nothing_armed, assert_timed_out};
 pub(crate) use panics::{assert_panics_here, catch, panic_of};
 pub(crate) use poll::{arm, poll_once, poll_with, waker_fn};
-pub(crate) use process::{again, alone, ended, in_time, is_alone_in_a_process};
+pub(crate) use process::{again, alone, ended, in_time, is_alone_in_a_process, is_shown_in};
 pub(crate) use runtime::{current_thread, multi_thread, tells_workers};
 
 pub(crate) const MS: Duration = Duration::from_millis(1);

@@ -39,6 +39,26 @@ pub(crate) fn ended<R: Send + 'static>(test: impl FnOnce() -> R + Send + 'static
     outcome.ok()
 }
 
+/// Whether one of so many tries shows something. One in which a thread waited for a core does not
+/// count, up to ten times as many.
+pub(crate) fn is_shown_in(tries: usize, mut attempt: impl FnMut() -> bool) -> bool {
+    const DISTURBED: Duration = Duration::from_millis(5);
+    let mut runnable = Runnable::now();
+    let mut undisturbed = 0;
+    for _ in 0..10 * tries {
+        if attempt() {
+            return true;
+        }
+        if runnable.waited() < DISTURBED {
+            undisturbed += 1;
+        }
+        if undisturbed == tries {
+            return false;
+        }
+    }
+    false
+}
+
 /// For how long each thread of this process has waited for a core, on Linux. Elsewhere it is empty.
 struct Runnable(HashMap<u64, Duration>);
 
