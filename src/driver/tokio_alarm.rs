@@ -483,6 +483,8 @@ mod tests {
     use crate::report::Reporter;
     use crate::runtime::workers;
 
+    const HOUR: Duration = Duration::from_secs(60 * 60);
+
     fn current_thread(is_paused: bool) -> Runtime {
         let mut builder = Builder::new_current_thread();
         builder
@@ -493,15 +495,20 @@ mod tests {
     }
 
     fn alarm(runtime: &Runtime) -> TokioAlarm {
+        driver_and_alarm(runtime).1
+    }
+
+    fn driver_and_alarm(runtime: &Runtime) -> (Arc<Driver>, TokioAlarm) {
         let _context = runtime.enter();
         let tick = TickLength::new(TickLength::MIN).unwrap();
         let clock = Arc::new(Clock::of_system(tick, true));
         let driver = Arc::new(Driver::new(clock, Reporter::default()));
-        TokioAlarm::new(&driver, runtime.handle(), Life::Alive)
+        let alarm = TokioAlarm::new(&driver, runtime.handle(), Life::Alive);
+        (driver, alarm)
     }
 
     fn ahead(alarm: &TokioAlarm, ticks: u64) -> Tick {
-        Tick::new(alarm.clock.current_tick().get() + ticks)
+        Tick::new(alarm.clock.current_tick().get().saturating_add(ticks))
     }
 
     /// Where the sleeps of a pair lie, the earlier one first. `None` for one that has elapsed.
@@ -575,15 +582,44 @@ mod tests {
         assert!(alarm.ended().is_some());
     }
 
+    /// So what is due in the present tick is known to be due, too.
+    #[test]
+    fn of_the_ticks_that_have_passed_the_present_one_is_told() {
+        let runtime = current_thread(true);
+        let mut alarm = alarm(&runtime);
+        runtime.block_on(tokio::time::advance(HOUR));
+        thread::sleep(2 * TickLength::MIN);
+        let present = ahead(&alarm, 0);
+        assert!(present > Tick::FIRST);
+        let told = alarm.set(Tick::FIRST);
+        assert!(told.is_err_and(|missed| missed >= present), "{told:?}");
+    }
+
+    /// The request of that firing would be served for nothing.
+    #[test]
+    fn an_alarm_does_not_fire_as_it_is_reset_to_the_past() {
+        let runtime = current_thread(true);
+        let (driver, mut alarm) = driver_and_alarm(&runtime);
+        runtime.block_on(tokio::time::advance(HOUR));
+        // Neither has elapsed.
+        let tomorrow = ahead(&alarm, 24 * 3_600_000);
+        assert_eq!(alarm.set(tomorrow), Ok(()));
+        assert!(alarm.set(Tick::FIRST).is_err());
+        assert_eq!(driver.wake_ups(), 0);
+    }
+
     /// Whatever it was last set for. Where none lies at the end of time the next reset shows it,
     /// also one to the past.
     #[test]
     fn an_alarm_learns_of_its_runtimes_end() {
-        let sets: [(&[u64], bool); 5] = [
+        const FOR_EVER: u64 = u64::MAX;
+        let sets: [(&[u64], bool); 6] = [
             (&[], true),
             (&[0], true),
             (&[1_000_000], true),
             (&[2_000_000, 1_000_000], false),
+            // The first of the pair lies there.
+            (&[2_000_000, 1_000_000, 500_000, FOR_EVER], true),
             (&[1, 0], false),
         ];
         for (set, lies_at_the_end_of_time) in sets {
