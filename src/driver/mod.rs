@@ -542,6 +542,24 @@ mod tests {
         }
     }
 
+    /// Whoever polls a sleep afterwards would leave it to a driver that comes no more.
+    #[test]
+    fn an_end_that_comes_as_a_wait_begins_leaves_no_tasks_to_run() {
+        let driver = driver_of_a_second(None);
+        begin(&driver, |ended| {
+            *ended = Some(Moment::EPOCH);
+            true
+        });
+        let stalls = driver.clock.stalls();
+        stalls.let_tasks_run();
+        stalls.wait_from(Tick::FIRST);
+        let now = driver.clock.now();
+        assert!(stalls.is_left_to_driver(now), "a turn would wait");
+        driver.handle_alarm();
+        assert!(driver.clock.has_ended());
+        assert!(!stalls.is_left_to_driver(now));
+    }
+
     struct OfTask;
 
     impl Alarm for OfTask {
