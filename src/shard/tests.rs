@@ -132,9 +132,10 @@ fn a_timer_is_overdue_by_its_true_due() {
     let shard = shard();
     let arm = |tick| shard.arm(Tick::new(tick), Waker::noop().clone()).unwrap();
     let overdue = |tick| shard.overdue(Tick::new(tick));
-    let keys = [3, 5, 64, 70, 5_000, 600_000].map(arm);
+    // The first timer of a coarse slot is not the one that is due first.
+    let keys = [3, 5, 64, 70, 5_040, 5_000, 600_000].map(arm);
     let counts = [2, 3, 63, 64, 69, 70, 4_999, 5_000, 700_000].map(overdue);
-    assert_eq!(counts, [0, 1, 2, 3, 3, 4, 4, 5, 6].map(Some));
+    assert_eq!(counts, [0, 1, 2, 3, 3, 4, 4, 5, 7].map(Some));
     shard.defer(keys[0], Tick::new(100)).unwrap();
     shard.disarm(keys[1]);
     assert_eq!([99, 100].map(overdue), [2, 3].map(Some));
