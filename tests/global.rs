@@ -102,6 +102,20 @@ fn it_rests_while_nothing_is_due() {
     assert!(timer.metrics().wake_ups <= before + 1);
 }
 
+#[test]
+fn it_is_woken_once_for_each_sleep() {
+    const SLEEPS: u64 = 20;
+    let _turn = turn();
+    let timer = Timer::global();
+    comes_to_rest(timer);
+    let before = timer.metrics().wake_ups;
+    for _ in 0..SLEEPS {
+        block_on(timer.sleep(5 * MS));
+    }
+    // None for a sleep that was due before its first poll.
+    assert!(timer.metrics().wake_ups <= before + SLEEPS);
+}
+
 /// Waits until nothing wakes it any more: what was planned for sleeps that have gone may still
 /// come. One that is woken for nothing again and again fails the test.
 fn comes_to_rest(timer: &Timer) {
