@@ -251,6 +251,27 @@ fn a_wait_that_ends_as_the_lock_is_taken_is_over() {
     });
 }
 
+/// Fails when the end of the first wait is not forgotten as the second one begins.
+#[test]
+fn a_wait_does_not_end_with_the_one_before() {
+    with_few_preemptions(|| {
+        let driven = Driven::new();
+        for waits in 1..=2 {
+            driven.is_late.store(true, Ordering::Relaxed);
+            let fires = {
+                let driven = driven.clone();
+                thread::spawn(move || driven.fire())
+            };
+            driven.fire();
+            fires.join().unwrap();
+            assert_eq!(driven.waits.load(Ordering::Relaxed), waits);
+            assert_eq!(driven.made.load(Ordering::Relaxed), waits - 1, "it waits");
+            driven.turns.end_wait(&*driven);
+            assert_eq!(driven.made.load(Ordering::Relaxed), waits);
+        }
+    });
+}
+
 /// The alarm fires as another thread holds its lock. Fails when the request sets nothing.
 #[test]
 fn a_turn_that_waits_is_made_at_its_last_tick() {
