@@ -38,8 +38,9 @@
 //!   [`stall_grace`](timer::Builder::stall_grace) switches it off, for leases.
 //! - **Read first** means: after a stall the driver lets the tasks run before it fires any timer,
 //!   until they leave as many timers overdue as they found. This takes some milliseconds, and 100
-//!   ms and a tick at most. It is not repeated for four times as long as it took, so timers of a
-//!   thread that blocks again and again go on. On a machine on which the tasks need longer, only a
+//!   ms and a tick at most. <!-- figure: none --> It is not repeated for four times as long as it
+//!   took, <!-- figure: none --> so timers of a thread that blocks again and again go on. On a
+//!   machine on which the tasks need longer, only a
 //!   [`Deadline`] waits for them. [`Timer::global`], a timer without a
 //!   [grace](timer::Builder::stall_grace) and tokio's alternative timer do not wait.
 //! - **The past** is ready at the first poll. A sleep, a timeout, an interval, or a deadline that
