@@ -443,8 +443,14 @@ fn shrink(mut ops: Vec<Op>, mut message: String) -> (Vec<Op>, String) {
     (ops, message)
 }
 
+/// One test changes the panic hook of the process, which shuttle has too. So they take turns.
+static TURN: std::sync::Mutex<()> = std::sync::Mutex::new(());
+
 #[test]
 fn the_stand_in_does_what_tokio_does() {
+    let _turn = TURN
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
     let told = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
     let first = told("ORACLE_SEED").unwrap_or(0);
     let programs = told("ORACLE_PROGRAMS").unwrap_or(2_000);
@@ -463,6 +469,9 @@ fn the_stand_in_does_what_tokio_does() {
 /// Whatever two calls of tokio's a thread makes, another thread may come in between.
 #[test]
 fn another_thread_may_come_before_each_call() {
+    let _turn = TURN
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
     use under_tokio::runtime::{Kind, Runtime};
     use under_tokio::time::{Instant, Sleep, sleep_until};
 
