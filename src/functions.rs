@@ -52,7 +52,8 @@ pub fn sleep(duration: Duration) -> Sleep {
 
 /// Waits until `deadline`, like [`tokio::time::sleep_until`].
 ///
-/// A deadline that passed a millisecond ago or more is ready at the first poll.
+/// A deadline that passed a millisecond ago or more is ready at the first poll, unless a stall has
+/// made the driver late. Then the driver fires it, once its runtime runs.
 ///
 /// # Panics
 ///

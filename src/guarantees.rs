@@ -43,11 +43,12 @@
 //!   machine on which the tasks need longer, only a
 //!   [`Deadline`] waits for them. [`Timer::global`], a timer without a
 //!   [grace](timer::Builder::stall_grace) and tokio's alternative timer do not wait.
-//! - **The past** is ready at the first poll. A sleep, a timeout, an interval, or a deadline that
-//!   is made or restarted, of **zero or now** waits for the next line of tokio's grid, a
-//!   millisecond at most, like tokio's timers. It waits for the next tick if that is longer. So a
-//!   loop of zero sleeps paces, and does not spin. A value of a [`DelayMap`], a `reset_after` of
-//!   zero and a `with_deadline` until now are due at once.
+//! - **The past** is ready at the first poll, unless a stall has made the driver late. Then an
+//!   instant is left to the driver, which fires it once its runtime runs. A sleep, a timeout, an
+//!   interval, or a deadline that is made or restarted, of **zero or now** waits for the next
+//!   line of tokio's grid, a millisecond at most, like tokio's timers. It waits for the next tick
+//!   if that is longer. So a loop of zero sleeps paces, and does not spin. A value of a
+//!   [`DelayMap`], a `reset_after` of zero and a `with_deadline` until now are due at once.
 //! - **A runtime that shuts down** drops its own tasks while they are pending, as with tokio's
 //!   timers. Waits elsewhere are woken. A [`Sleep`], a [`Timeout`] and an [`Interval`] then panic
 //!   where tokio's do, and [`Sleep::try_poll`] reports the end. A [`Deadline`] resolves to
