@@ -265,10 +265,14 @@ impl TokioAlarm {
 
     /// The one of the pair that is reset for a tick at which none lies: see the table at the head.
     fn spare_for(&self, tick: Tick) -> usize {
-        let rank = |sleep: &TickSleep| match sleep.is_elapsed() {
-            false if sleep.tick < tick => 2,
-            true => 1,
-            false => 0,
+        let rank = |sleep: &TickSleep| {
+            if sleep.is_elapsed() {
+                1
+            } else if sleep.tick < tick {
+                2
+            } else {
+                0
+            }
         };
         let [first, second] = &self.sleeps;
         let (of_first, of_second) = (rank(first), rank(second));
