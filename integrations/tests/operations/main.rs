@@ -1,5 +1,4 @@
-//! `docs/OPERATIONS.md`: its recipes export what they promise, its alerts can be asked for, and all
-//! that it names is there.
+//! `docs/OPERATIONS.md`: its recipes export what they promise, and its alerts query that.
 
 mod leases;
 mod page;

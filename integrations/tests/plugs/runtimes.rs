@@ -59,7 +59,8 @@ fn one_command_moves_each_path_of_actix_to_these_timers() {
     use std::io::Write;
     use std::process::{Command, Stdio};
 
-    let mut lines = crate::TABLE.lines();
+    const GUIDE: &str = include_str!("../../../docs/MIGRATION.md");
+    let mut lines = GUIDE.lines();
     let command = lines.find(|line| line.starts_with("sed ") && line.contains("actix"));
     let script = command.unwrap().split('\'').nth(1).unwrap();
     let mut sed = Command::new("sed")
