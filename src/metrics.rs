@@ -46,8 +46,8 @@ pub struct Metrics {
     pub rescheduled: u64,
     /// How often the alarm woke the driver.
     pub wake_ups: u64,
-    /// How often the driver was late by more than 50 ms plus one tick. Its own work does not count.
-    /// A clock that is or was paused has no stalls.
+    /// How often the driver was held up: a [stall](crate::guarantees#what-a-stall-is). A clock that
+    /// is or was paused has none.
     pub stalls: u64,
     /// The total length of all stalls.
     pub stalled: Duration,

@@ -29,11 +29,9 @@ pub use handle::ResetHandle;
 /// - It is armed when it is made, and runs whether or not it is polled.
 /// - It is never early, and at most one tick of its timer late. Tokio's rounding to a millisecond
 ///   and its scheduling come on top.
-/// - A stall does not count. If the driver cannot run, because the process was stopped or blocked
-///   for more than 50 ms and one tick, a deadline that passes meanwhile is postponed by the length
-///   of the stall. It then lives for at least 100 ms after the stall, or for its timeout if that is
-///   shorter, and at most for its timeout. There is at most one grace between two resets. See
-///   [`Builder::stall_grace`](crate::timer::Builder::stall_grace).
+/// - A [stall](crate::guarantees#what-a-stall-is) does not count: a deadline that comes due while
+///   the process is stopped or blocked gets a grace, once between two resets.
+///   [`Builder::stall_grace`](crate::timer::Builder::stall_grace) switches that off.
 /// - It has exactly one outcome. A reset that returned `true` was in time.
 /// - Dropping it takes its timer out, in O(1). Its handles then return `false`.
 /// - Once ready, it returns the same answer from each poll until [`restart`](Deadline::restart).

@@ -69,9 +69,8 @@ use crate::wheel::{Key, PackedKey};
 /// - A sleep whose deadline passed a millisecond ago or more is ready at the first poll. A sleep of
 ///   zero, or until now, is ready at the next line of tokio's grid, at most a millisecond later, or
 ///   at the next tick if that is longer. So a loop of such sleeps does not spin.
-/// - After a stall of more than 50 ms, tasks run before it fires, so that what was sent meanwhile
-///   is read first. It then comes some milliseconds later than tokio's, and at most 100 ms and a
-///   tick. Also a first poll that finds it overdue leaves it to the driver.
+/// - After a [stall](crate::guarantees#what-a-stall-is) tasks run before it fires, so that what
+///   arrived meanwhile is read first. A first poll that finds it overdue leaves it to the driver too.
 ///   [`Builder::stall_grace`](crate::timer::Builder::stall_grace) switches that off.
 /// - The first pending poll arms it. Making a sleep and dropping it before that takes no lock, once
 ///   the thread has found its timer.
