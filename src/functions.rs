@@ -181,7 +181,8 @@ pub fn interval(period: Duration) -> Interval {
 
 /// Ticks with a period, first at `start`, like [`tokio::time::interval_at`].
 ///
-/// A `start` that passed a millisecond ago or more ticks at the first poll.
+/// A `start` that passed a millisecond ago or more ticks at the first poll, unless a stall has made
+/// the driver late. Then the driver fires it, once its runtime runs.
 ///
 /// # Panics
 ///

@@ -315,6 +315,9 @@ impl Timer {
     /// Ticks with a period, first at `start`, like [`tickwheel::interval_at`](crate::interval_at),
     /// on this timer.
     ///
+    /// A `start` that passed a millisecond ago or more ticks at the first poll, unless a stall has
+    /// made the driver late. Then the driver fires it, once its runtime runs.
+    ///
     /// # Panics
     ///
     /// If `period` is zero.
