@@ -48,34 +48,6 @@
 //! - In the end the maps are empty, and nothing is armed.
 //! - A clock that steps back a little, differs between threads or jumps ahead ends nothing. Nothing
 //!   is early or late by more than that.
-//!
-//! # How it was seen to fail
-//!
-//! Each of these changes of the crate was made once, and found within 20,000 schedules of the
-//! programs beside it. How soon it is found depends on the seed.
-//!
-//! | the change | found by |
-//! |---|---|
-//! | the firing of an alarm is lost while another thread holds its lock | `deadline`, `deadline_map`, `delay_map` |
-//! | an alarm whose tick has passed is not set again | `deadline`, `deadline_map`, `delay_map` |
-//! | a timer that is moved earlier does not reach the driver | `deadline`, `deadline_map`, `delay_map` |
-//! | a timer that is unlinked defers no next expiry | `deadline`, `deadline_map`, `delay_map` |
-//! | arming looks before the lock whether the shard is closed | `sleep` |
-//! | a deadline is linked in a shard that is closed | `restart` |
-//! | a restart is pending for a moment on a runtime that has ended | `restart` |
-//! | a stream that is dropped makes room for the next one before it stops its timer | `delay_map` |
-//! | an alarm that is set soon takes an ended runtime for a missed tick | `deadline` |
-//! | an insert looks before the lock whether the map is closed | `deadline_map`, `delay_map` |
-//! | a part is made while all parts are locked | `delay_map` |
-//! | whether a map is empty is asked of one part after the other | `delay_map` |
-//! | a limit of all parts is compared before it is taken | `deadline_map` |
-//! | a timeout is set, and the version in the word stays | `deadline` |
-//! | a sleep that is reset to later gives its timer no word | `sleep` |
-//! | the turn links no timer again whose word is due later | `deadline`, `sleep` |
-//! | a move to earlier does not wake the task that waits for a warning | `warn_before` |
-//! | a task that is woken for an earlier due keeps the check for the later one | `warn_before` |
-//! | an alarm that has elapsed by one reading of the clock, and lies ahead by the next, shows the runtime's end | `clock` |
-//! | an alarm that elapses while it is set anew, outside of a turn, counts as set | `deadline_map`, `restart`, `sleep` |
 
 #[path = "../../src/calls.rs"]
 mod calls;
