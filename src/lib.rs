@@ -4,21 +4,20 @@
 //! names and semantics are those of `tokio::time`. By default each worker arms timers in wheels of
 //! its own. Other pages:
 //!
-//! - [`guarantees`]: what each promise covers, and the tests behind it.
+//! - [`guarantees`]: what each promise covers, what a stall is, and where the tests are.
 //! - [Moving to tickwheel](docs::migration): from another Rust timer, before and after.
 //! - [Testing](docs::testing): a paused clock and which libraries follow it, `expire`, a stall.
 //! - [Recipes](docs::recipes): servers and their stop, sessions, retries, queues, to copy.
 //! - [Compared with other timers](docs::compare): which timer does what.
-//! - [Ten million connections](docs::sizing): memory, CPU, and the choice of a tick.
-//! - [Operations](docs::operations): metrics, alerts, what to do when something goes wrong, forks
-//!   and plugins.
+//! - [Operations](docs::operations): the choice of a tick, memory, metrics, alerts, what to do when
+//!   something goes wrong, forks and plugins.
 //! - [The design](docs::design): how it works, with a drawing, and why no timer fires early.
 //! - [Reasons](docs::reasons): why the public surface is as it is, and what was left out.
 //!
 //! # Uses
 //!
-//! **A timeout.** Change the `use` line, and check [what that does not
-//! cover](docs::migration#what-changing-a-use-does-not-cover).
+//! **A timeout.** Swap the import, and check [what that does not
+//! cover](docs::migration#what-the-import-does-not-cover).
 //!
 //! ```
 //! use tickwheel::time::{Duration, timeout}; // was: use tokio::time::{Duration, timeout};
@@ -88,12 +87,12 @@
 //!
 //! # Guarantees
 //!
-//! Never early, and at most one tick late, on top of tokio's rounding and scheduling. After a stall
-//! of the process, what lies unread is read before a timer fires, also by a change of `use` alone.
-//! A stall does not count against a [`Deadline`]. You can [switch both
-//! off](timer::Builder::stall_grace). A reset and an expiry have exactly one outcome. Dropping a
-//! timer cancels it, in O(1). [`guarantees`] has all promises, what each covers, and the tests
-//! behind it.
+//! Never early, and at most one tick late, on top of tokio's rounding and scheduling. After a
+//! [stall](guarantees#what-a-stall-is) of the process, tasks read what has arrived before a timer
+//! fires, and that takes the import alone. A stall does not count against a [`Deadline`]. You can
+//! [switch both off](timer::Builder::stall_grace), for leases. A reset and an expiry have exactly
+//! one outcome. Dropping a timer cancels it, in O(1). [`guarantees`] has all promises, what each
+//! covers, and where the tests are.
 //!
 //! # When not to use it
 //!
@@ -192,9 +191,11 @@ pub mod docs {
         ($($(#[$built:meta])* $name:ident $file:literal)*) => {$(
             $(#[$built])*
             #[doc = "[COMPARE.md]: crate::docs::compare\n[DESIGN.md]: crate::docs::design\n"]
-            #[doc = "[MIGRATION.md]: crate::docs::migration\n[SIZING.md]: crate::docs::sizing\n"]
-            #[doc = "[OPERATIONS.md]: crate::docs::operations\n[RECIPES.md]: crate::docs::recipes\n"]
+            #[doc = "[MIGRATION.md]: crate::docs::migration\n[RECIPES.md]: crate::docs::recipes\n"]
+            #[doc = "[OPERATIONS.md]: crate::docs::operations\n"]
             #[doc = "[the guarantees]: crate::guarantees\n"]
+            #[doc = "[stall]: crate::guarantees#what-a-stall-is\n"]
+            #[doc = "[how to read a snapshot]: crate::docs::operations#how-to-read-a-snapshot\n"]
             #[doc = "[plugins and forks]: crate::docs::operations#plugins-and-forks\n"]
             #[doc = "[paused clocks]: crate::docs::testing#which-libraries-follow-a-paused-clock\n"]
             #[doc = "[a graceful stop]: crate::docs::recipes#event-streams-that-end-at-a-graceful-stop\n"]
@@ -208,7 +209,6 @@ pub mod docs {
     pages! {
         design "DESIGN.md"
         reasons "REASONS.md"
-        sizing "SIZING.md"
         compare "COMPARE.md"
         // For tokio's maintainers and not for users. Its programs are tests.
         #[cfg(doctest)]

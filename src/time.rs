@@ -3,7 +3,7 @@
 //!
 //! A type that sleeps is this crate's. A type that only names or measures time is tokio's. For
 //! types of other crates that hold tokio's timers, see the
-//! [guide](crate::docs::migration#what-changing-a-use-does-not-cover).
+//! [guide](crate::docs::migration#what-the-import-does-not-cover).
 //!
 //! ```
 //! use tickwheel::time::{self, Duration}; // was: use tokio::time::{self, Duration};

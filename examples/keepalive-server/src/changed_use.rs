@@ -1,4 +1,4 @@
-//! The idioms after a change of `use`.
+//! The idioms with the import swapped.
 
 use tickwheel::time;
 

@@ -1,5 +1,5 @@
 //! Timeouts as users write them by hand. This file is compiled twice: with tokio's `time`, and
-//! after a change of that `use`.
+//! with that import swapped.
 
 use std::io;
 use std::pin::pin;

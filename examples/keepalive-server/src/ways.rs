@@ -8,24 +8,24 @@ use clap::builder::PossibleValue;
 pub(crate) enum Way {
     /// `timeout(IDLE, read)`
     Timeout,
-    /// – after a change of `use`
+    /// – with the import swapped
     #[value(alias = "changed-use")]
     TimeoutChanged,
     /// `select!` of the read and a pinned sleep
     Select,
-    /// – after a change of `use`
+    /// – with the import swapped
     SelectChanged,
     /// the same, `biased`, the read first
     Biased,
-    /// – after a change of `use`
+    /// – with the import swapped
     BiasedChanged,
     /// `select!` of the read and a fresh sleep
     Fresh,
-    /// – after a change of `use`
+    /// – with the import swapped
     FreshChanged,
     /// a last-seen time and a sleep
     LastSeen,
-    /// – after a change of `use`
+    /// – with the import swapped
     LastSeenChanged,
     /// `IdleTimeout`
     IdleTimeout,
