@@ -49,13 +49,15 @@
 //!     sleep(Duration::from_secs(20)).await; // then a heartbeat comes
 //!     assert!(keepalive.reset(), "in time");
 //! });
-//! idle.await.expect("nobody cancels it"); // no heartbeat for a minute
+//! idle.await.expect("no task cancels it"); // no heartbeat for a minute
 //! # });
 //! ```
 //!
-//! **Timers by key.** A [`DeadlineMap`] has one awaited deadline per key. A [`DelayMap`] has one
-//! stream of delayed values. Any task resets or removes a timer by its key. tokio-util's
-//! `DelayQueue`, for one owner and without keys of your own, is in [tickwheel-util].
+//! **Timers by key.** Any task resets or removes a timer by its key. A [`DeadlineMap`] is for keys
+//! that each have a task, such as connections: the task awaits the deadline of its key. A
+//! [`DelayMap`] is for values without a task, such as sessions and jobs: they come out of one stream
+//! when they are due. tokio-util's `DelayQueue`, for one owner and without keys of your own, is in
+//! [tickwheel-util].
 //!
 //! ```
 //! use tickwheel::{DeadlineMap, DelayMap, Duration, Timer};
@@ -93,6 +95,14 @@
 //! [switch both off](timer::Builder::stall_grace), for leases. A reset and an expiry have exactly
 //! one outcome. Dropping a timer cancels it, in O(1). [`guarantees`] has all promises, what each
 //! covers, and where the tests are.
+//!
+//! # What a reset does
+//!
+//! | call | new deadline | answer |
+//! |---|---|---|
+//! | [`ResetHandle::reset`], [`DeadlineMap::reset`] | now plus its timeout, and never earlier than it was | whether it was in time |
+//! | [`Interval::reset`] | now plus its period | none |
+//! | [`Sleep::reset`] | the instant that you pass, earlier or later | none |
 //!
 //! # When not to use it
 //!
