@@ -24,13 +24,13 @@
 //!
 //! A stall is a time of **more than 50 ms and one tick** in which a timer is due and the driver
 //! cannot run: the process is stopped, its virtual machine is migrated, its container is throttled,
-//! or tasks block all workers. The driver's own work is no stall, and on a clock that is or was paused
-//! nothing is one.
+//! or tasks block all workers. The driver's own work is no stall, and on a clock that is or was
+//! paused nothing is one.
 //!
 //! It counts from the first tick at which a timer was due, even one that was disarmed or reset
-//! shortly before, because only a due timer shows the driver that it was held up. So if nothing
-//! falls due before the last 50 ms and tick of a stop, that stop is no stall. **Make a timeout
-//! longer than the time between two heartbeats by at least 50 ms and two ticks.**
+//! shortly before, because only a due timer shows the driver that it was held up. So it is no stall
+//! if nothing falls due before the last 50 ms and tick. **Make a timeout longer than the time between
+//! two heartbeats by at least 50 ms and two ticks.**
 //!
 //! Two things follow from a stall:
 //!
@@ -65,7 +65,7 @@
 //!   line of tokio's grid, a millisecond at most, like tokio's timers. It waits for the next tick
 //!   if that is longer. So a loop of zero sleeps paces, and does not spin. A value of a
 //!   [`DelayMap`], a `reset_after` of zero and a `with_deadline` until now are due at once.
-//! - **A runtime that shuts down** drops its own tasks while they are pending, as with tokio's
+//! - **A runtime that ends** drops its own tasks while they are pending, as with tokio's
 //!   timers. Waits elsewhere are woken. A [`Sleep`], a [`Timeout`] and an [`Interval`] then panic
 //!   where tokio's do, and [`Sleep::try_poll`] reports the end. A [`Deadline`] resolves to
 //!   [`Cancelled`](crate::error::Cancelled), and the stream of a [`DelayMap`] ends. Join threads
