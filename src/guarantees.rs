@@ -29,8 +29,8 @@
 //!
 //! It counts from the first tick at which a timer was due, even one that was disarmed or reset
 //! shortly before, because only a due timer shows the driver that it was held up. So it is no stall
-//! if nothing falls due before the last 50 ms and tick. **Make a timeout longer than the time between
-//! two heartbeats by at least 50 ms and two ticks.**
+//! if nothing falls due before the last 50 ms and tick. **Make a timeout longer than the time
+//! between two heartbeats by at least 50 ms and two ticks.**
 //!
 //! Two things follow from a stall:
 //!

@@ -55,9 +55,9 @@
 //!
 //! **Timers by key.** Any task resets or removes a timer by its key. A [`DeadlineMap`] is for keys
 //! that each have a task, such as connections: the task awaits the deadline of its key. A
-//! [`DelayMap`] is for values without a task, such as sessions and jobs: they come out of one stream
-//! when they are due. tokio-util's `DelayQueue`, for one owner and without keys of your own, is in
-//! [tickwheel-util].
+//! [`DelayMap`] is for values without a task, such as sessions and jobs: they come out of one
+//! stream when they are due. tokio-util's `DelayQueue`, for one owner and without keys of your own,
+//! is in [tickwheel-util].
 //!
 //! ```
 //! use tickwheel::{DeadlineMap, DelayMap, Duration, Timer};

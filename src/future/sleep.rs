@@ -70,7 +70,8 @@ use crate::wheel::{Key, PackedKey};
 ///   zero, or until now, is ready at the next line of tokio's grid, at most a millisecond later, or
 ///   at the next tick if that is longer. So a loop of such sleeps does not spin.
 /// - After a [stall](crate::guarantees#what-a-stall-is) tasks run before it fires, so that what
-///   arrived meanwhile is read first. A first poll that finds it overdue leaves it to the driver too.
+///   arrived meanwhile is read first. A first poll that finds it overdue leaves it to the driver,
+///   too.
 ///   [`Builder::stall_grace`](crate::timer::Builder::stall_grace) switches that off.
 /// - The first pending poll arms it. Making a sleep and dropping it before that takes no lock, once
 ///   the thread has found its timer.

@@ -25,9 +25,9 @@
 //! # The order of polls
 //!
 //! A timeout polls its inner value first, and the time only if that value has to wait. So what is
-//! ready wins over a deadline that is due, and arms no timer. There are two exceptions. A body whose
-//! total timeout has elapsed fails even if a frame is ready. A stream's `IdleTimeout` is armed
-//! when it is made.
+//! ready wins over a deadline that is due, and arms no timer. There are two exceptions. A body
+//! whose total timeout has elapsed fails even if a frame is ready. A stream's `IdleTimeout` is
+//! armed when it is made.
 //!
 //! A breaking release of tickwheel, or of `tower-layer`, `tower-service` or `futures-core`, which
 //! have no 1.0 yet, leads to one of this crate.
