@@ -106,12 +106,11 @@ impl Builder {
         self
     }
 
-    /// Sets what follows a stall, in which the process was stopped, throttled or blocked, and
-    /// heartbeats lay unread. By default the tasks run before any timer of this one fires, for 100
-    /// ms and a tick at most, and deadlines get a grace. [What each
-    /// covers](crate::guarantees#what-each-covers).
+    /// Sets what follows a [stall](crate::guarantees#what-a-stall-is), in which heartbeats lay
+    /// unread. By default the tasks run before any timer of this one fires, and deadlines get a
+    /// grace.
     ///
-    /// With `false` timers fire at once, and a deadline that has passed has expired, as a lease
+    /// With `false` timers fire at once, and a deadline that is due has expired, as a lease
     /// requires: a late reset must return `false`. A deadline is rounded up to a tick, so a reset
     /// may be in time for up to a tick longer.
     ///
