@@ -29,6 +29,8 @@
 //!   program that blocks again and again delays its timers for a fifth of the time at most.
 //! - The stall ends as the wait begins, and the next one begins with its last tick. So the wait is
 //!   no part of a stall. A timer that fires after it counts as late since its due.
+//! - A round is cut short after [`LONGEST_ROUND`]. Then some tasks may not have run in it, so it
+//!   counts as no round until the wait is over.
 //! - On a loaded machine the rounds may take longer than the wait. They go on, because the grace of
 //!   a deadline ends after both its time and the rounds (see `clock::stalls`).
 //!
@@ -63,7 +65,7 @@ const FEWEST: usize = 4;
 const YIELDS: usize = 64;
 
 /// Where tasks are always ready, tokio may run dozens of them for each of these times. Without this
-/// the rounds would take seconds there.
+/// a round would take seconds there.
 const LONGEST_ROUND: Duration = Duration::from_millis(10);
 
 #[derive(Debug, Default)]
@@ -94,35 +96,52 @@ impl Rounds {
 /// Ends once the other tasks have come round, and then makes the turn that waits for that. `due` is
 /// the tick up to which a timer is overdue.
 pub(super) async fn run(tasks: ComeRound, due: Tick) {
-    let mut overdue = None;
-    for round in 1.. {
-        // Fires once readiness was handed out.
-        sleep(Duration::from_millis(1)).await;
-        let began = Instant::now();
-        for _ in 0..YIELDS {
-            yield_now().await;
-            if began.elapsed() > LONGEST_ROUND {
-                break;
-            }
-        }
+    let began = Instant::now();
+    let mut progress = Progress::default();
+    loop {
+        let is_whole = go_round().await;
         let Some(driver) = tasks.0.upgrade() else {
             return;
         };
-        let left = driver.overdue(due);
-        if have_come_round(round, overdue, left) {
+        if (is_whole || began.elapsed() >= LONGEST) && progress.ends_with(driver.overdue(due)) {
             break;
         }
-        overdue = left;
     }
     if let Some(driver) = tasks.0.upgrade() {
         driver.turns.end_wait(&*driver);
     }
 }
 
-/// Whether all tasks have run, after so many rounds, of which the last one began with so many
-/// timers overdue and has left so many. `None` is very many.
-fn have_come_round(rounds: usize, overdue: Option<usize>, left: Option<usize>) -> bool {
-    rounds >= FEWEST && left.is_some() && left == overdue
+/// Lets the other tasks run. `false` if that was cut short.
+async fn go_round() -> bool {
+    // Fires once readiness was handed out.
+    sleep(Duration::from_millis(1)).await;
+    let began = Instant::now();
+    for _ in 0..YIELDS {
+        yield_now().await;
+        if began.elapsed() > LONGEST_ROUND {
+            return false;
+        }
+    }
+    true
+}
+
+/// What the rounds so far have shown.
+#[derive(Default)]
+struct Progress {
+    rounds: usize,
+    /// How many timers the last round left overdue. `None` is very many, or no round.
+    overdue: Option<usize>,
+}
+
+impl Progress {
+    /// Whether all tasks have run with one more round, which has left so many timers overdue.
+    fn ends_with(&mut self, left: Option<usize>) -> bool {
+        self.rounds += 1;
+        let has_changed = left.is_none() || left != self.overdue;
+        self.overdue = left;
+        self.rounds >= FEWEST && !has_changed
+    }
 }
 
 /// Held by the task, and dropped with it.
@@ -142,17 +161,20 @@ mod tests {
 
     #[test]
     fn tasks_have_come_round_once_a_round_changes_nothing() {
+        let some = |left: &[usize]| left.iter().copied().map(Some).collect::<Vec<_>>();
         let cases = [
-            (FEWEST, Some(7), Some(7), true),
-            (FEWEST, Some(0), Some(0), true),
-            (FEWEST + 20, Some(7), Some(6), false),
-            (FEWEST + 20, None, None, false),
-            (FEWEST + 20, None, Some(7), false),
-            (FEWEST - 1, Some(0), Some(0), false),
-            (1, None, Some(0), false),
+            (some(&[0, 0, 0, 0]), Some(4)),
+            (some(&[9, 7, 7, 7]), Some(4)),
+            (some(&[0, 0, 0]), None),
+            (some(&[9, 7, 5, 3, 1]), None),
+            (some(&[9, 7, 5, 3, 1, 1]), Some(6)),
+            (vec![None; 50], None),
+            ([vec![None; 50], some(&[7, 7])].concat(), Some(52)),
         ];
-        for (rounds, overdue, left, expected) in cases {
-            assert_eq!(have_come_round(rounds, overdue, left), expected, "{rounds}");
+        for (left, expected) in cases {
+            let mut progress = Progress::default();
+            let ended = left.iter().position(|&left| progress.ends_with(left));
+            assert_eq!(ended.map(|index| index + 1), expected, "{left:?}");
         }
     }
 
