@@ -11,7 +11,6 @@
 //! - A call that makes a due earlier than another thread may have seen under the lock wakes the
 //!   waiting task if the word asks for that: a warning was set by the later due. A `Deadline` alone
 //!   does not ask, because its timer is moved and nothing else depends on the due.
-//! - A call that can only postpone a deadline never ends one in its grace.
 
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
@@ -20,8 +19,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::Shard;
+use super::decision::{Change, Changed, Decision};
 use super::locked::{Entry, Locked};
-use super::word::{EXPIRED, Expiry, LockedWord, MapTag, Outcome, Verdict, Word};
+use super::word::{LockedWord, MapTag, Outcome, Word};
 use crate::clock::tick::{Moment, Tick};
 use crate::error::Cancelled;
 use crate::runtime::coop;
@@ -31,18 +31,6 @@ use crate::wheel::Key;
 pub(crate) struct DeadlineRef<'a> {
     pub(crate) shard: &'a Arc<Shard>,
     pub(crate) word: &'a Arc<Word>,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Change {
-    /// Its timeout after this moment, or after now if earlier. Never earlier than its due.
-    ResetFrom(Moment),
-    /// This moment, earlier or later. A moment that has passed expires the deadline.
-    MoveTo(Moment),
-    /// This much later; in a grace, this much after now.
-    Extend(Duration),
-    /// Sets the timeout, and makes the deadline due that long after now if it is due later.
-    SetTimeout(Duration),
 }
 
 impl Shard {
@@ -56,19 +44,19 @@ impl Shard {
     }
 
     /// If tokio's time driver has already worked up to the word's tick, no turn comes for it: the
-    /// deadline has passed, and expires at once.
+    /// deadline is due, and expires at once.
     #[inline]
     fn unlock_armed(&self, locked: Locked<'_>, word: &Word) {
         if locked.unlock() {
-            self.expire_passed(word);
+            self.expire_due(word);
         }
     }
 
     #[cold]
-    fn expire_passed(&self, word: &Word) {
+    fn expire_due(&self, word: &Word) {
         let present = self.clock.current_tick();
         let mut locked = self.lock();
-        if let Expiry::Expired(_) = locked.word(word).expire_if(|due| due <= present) {
+        if let Some(Decision::Fire(_)) = locked.word(word).expire_if(|due| due <= present) {
             locked.unlink_word(word);
         }
         locked.unlock_and_wake();
@@ -80,18 +68,13 @@ impl Shard {
         self.clock.tick().due(now.after(timeout))
     }
 
-    /// Expires a deadline if it has passed at `now` and no stall spares it. The answer is the same
-    /// whether the driver or a handle comes first.
-    pub(super) fn judge(&self, word: LockedWord<'_>, now: Moment) -> Expiry {
+    /// Decides on a deadline at `now`, and expires it if it is to fire.
+    pub(super) fn decide(&self, word: LockedWord<'_>, now: Moment) -> Option<Decision> {
         let present = self.clock.tick().current(now);
-        word.judge(|due| {
-            if due > present {
-                return Verdict::Later;
-            }
-            match self.clock.grace_end(due, word.timeout(), now) {
-                Some(end) => Verdict::Spared(end),
-                None => Verdict::Passed,
-            }
+        word.decide(|due| {
+            Decision::on(due, present, || {
+                self.clock.grace_end(due, word.timeout(), now)
+            })
         })
     }
 }
@@ -166,13 +149,13 @@ impl DeadlineRef<'_> {
         let coop = ready!(coop::poll_proceed(cx));
         if self.word.outcome().is_pending() {
             let now = self.now();
-            // A deadline that has passed expires unless a stall spares it, whether or not the
-            // driver has come to it.
+            // A deadline that is due expires unless a stall spares it, whether or not the driver
+            // has come to it.
             let registered = self.shard.register(cx.waker(), |locked| {
-                match locked.judge(self.word, now) {
+                match locked.decide(self.word, now)? {
                     // By the invariant a pending word has a timer.
-                    Expiry::Later(_) | Expiry::Spared(_) => locked.entry_of(self.word),
-                    Expiry::Expired(_) | Expiry::Settled => None,
+                    Decision::Reschedule(_) | Decision::Spare(_) => locked.entry_of(self.word),
+                    Decision::Fire(_) => None,
                 }
             });
             if registered.is_some() {
@@ -188,81 +171,22 @@ impl DeadlineRef<'_> {
         let DeadlineRef { shard, word } = self;
         let mut locked = shard.lock();
         // Read under the lock, or a call that waited for it would count from long ago.
-        let now = self.now();
-        let expiry = locked.judge(word, now);
-        if let Expiry::Expired(_) | Expiry::Settled = expiry {
-            if let Change::SetTimeout(timeout) = change {
-                locked.word(word).set_timeout(timeout, Tick::NEVER);
-            }
-            locked.unlock_and_wake();
-            return false;
-        }
-        let is_spared = matches!(expiry, Expiry::Spared(_));
-        if is_spared && locked.is_overdue(word) {
-            locked.state.counts.spared += 1;
-        }
-        let held = locked.word(word);
-        match change {
-            Change::ResetFrom(since) => {
-                let due = shard.due_after(since.min(now), word.timeout());
-                held.set_due(|before| self.reset_due(before, due, now));
-            }
-            Change::MoveTo(due) if due <= now => {
-                held.settle(EXPIRED);
-            }
-            Change::MoveTo(due) => {
-                let due = shard.clock.tick().due(due);
-                held.set_due(|_| due);
-            }
-            Change::Extend(by) if is_spared => {
-                let due = shard.due_after(now, by);
-                held.set_due(|before| due.max(self.end_with_grace(before, now)));
-            }
-            Change::Extend(by) => held.set_due(|before| {
-                let due = shard.due_after(shard.clock.tick().start_of(before), by);
-                // A grace also covers a due shortly after the stall.
-                due.max(self.end_with_grace(before, now))
-            }),
-            Change::SetTimeout(timeout) => {
-                held.set_timeout(timeout, shard.due_after(now, timeout));
-            }
-        }
-        // A shorter timeout may end a grace.
-        match locked.judge(word, now) {
-            Expiry::Later(tick) | Expiry::Spared(tick) => {
-                let _ = locked.relink_word(word, tick);
-                // Without the lock, the due has only become later since it was last seen.
-                let is_earlier = matches!(expiry, Expiry::Later(before) if tick < before);
-                if is_earlier && locked.word(word).wakes_if_earlier() {
-                    locked.take_waker(word);
-                }
-            }
-            Expiry::Expired(_) | Expiry::Settled => locked.unlink_word(word),
+        let (clock, now, timeout) = (&shard.clock, self.now(), word.timeout());
+        let changed = locked.word(word).change(change.timeout(), |due| {
+            let grace_end = |due, timeout| clock.grace_end(due, timeout, now);
+            change.decide(due, timeout, now, clock.tick(), grace_end)
+        });
+        if let Some(changed) = changed {
+            locked.follow(word, changed);
         }
         locked.unlock_and_wake();
-        true
-    }
-
-    /// The due after a reset to `due`, which never ends a deadline earlier than without the reset.
-    fn reset_due(self, before: Tick, due: Tick, now: Moment) -> Tick {
-        if due <= before {
-            before
-        } else {
-            due.max(self.end_with_grace(before, now))
-        }
-    }
-
-    /// When a pending deadline with this due expires: at the end of its grace, if it has one.
-    fn end_with_grace(self, due: Tick, now: Moment) -> Tick {
-        let clock = &self.shard.clock;
-        let grace_end = clock.grace_end(due, self.word.timeout(), now);
-        grace_end.unwrap_or(due)
+        changed.is_some_and(|changed| !matches!(changed.found, Decision::Fire(_)))
     }
 
     /// Ends a pending deadline, and returns its due. `None` if it had ended before.
     pub(crate) fn settle(self, outcome: Outcome) -> Option<Tick> {
         let mut locked = self.shard.lock();
-        locked.judge(self.word, self.now());
+        locked.decide(self.word, self.now());
         let due = locked.word(self.word).settle(outcome);
         locked.unlink_word(self.word);
         locked.unlock_and_wake();
@@ -294,7 +218,7 @@ impl DeadlineRef<'_> {
 
     pub(crate) fn due(self) -> Option<Tick> {
         let mut locked = self.shard.lock();
-        locked.judge(self.word, self.now());
+        locked.decide(self.word, self.now());
         let due = locked.word(self.word).due();
         locked.unlock_and_wake();
         due
@@ -321,13 +245,32 @@ impl DeadlineRef<'_> {
 }
 
 impl Locked<'_> {
-    /// Like the shard's `judge`, and also unlinks the timer of a deadline that expires.
-    fn judge(&mut self, word: &Word, now: Moment) -> Expiry {
-        let expiry = self.shard.judge(self.word(word), now);
-        if let Expiry::Expired(_) = expiry {
+    /// Like the shard's `decide`, and also unlinks the timer of a deadline that expires.
+    fn decide(&mut self, word: &Word, now: Moment) -> Option<Decision> {
+        let decision = self.shard.decide(self.word(word), now);
+        if let Some(Decision::Fire(_)) = decision {
             self.unlink_word(word);
         }
-        expiry
+        decision
+    }
+
+    /// Lets the timer of a deadline follow a change.
+    fn follow(&mut self, word: &Word, changed: Changed) {
+        let Changed { found, from, .. } = changed;
+        if matches!(found, Decision::Spare(_)) && self.is_linked_by(word, from) {
+            self.state.counts.spared += 1;
+        }
+        match changed.made {
+            Decision::Fire(_) => self.unlink_word(word),
+            Decision::Reschedule(tick) | Decision::Spare(tick) => {
+                let _ = self.relink_word(word, tick);
+                // Without the lock, the due has only become later since it was last seen.
+                let is_earlier = matches!(found, Decision::Reschedule(_)) && tick < from;
+                if is_earlier && self.word(word).wakes_if_earlier() {
+                    self.take_waker(word);
+                }
+            }
+        }
     }
 
     /// If the runtime has ended, the shard is closed or about to be, and nothing is armed.
@@ -347,12 +290,10 @@ impl Locked<'_> {
         self.key_of(word).is_some_and(|key| self.relink(key, tick))
     }
 
-    /// Whether a pending word's timer is linked at its due or earlier: the driver has not come to
-    /// it.
-    fn is_overdue(&self, word: &Word) -> bool {
-        let due = self.word(word).due().map(Tick::get);
+    /// Whether a word's timer is linked at its due or earlier: the driver has not come to it.
+    fn is_linked_by(&self, word: &Word, due: Tick) -> bool {
         let linked = self.key_of(word).and_then(|key| self.state.wheel.due(key));
-        linked.is_some() && linked <= due
+        linked.is_some_and(|linked| linked <= due.get())
     }
 
     #[inline]

@@ -27,6 +27,7 @@
 //! - The key of a timer that has fired or was disarmed finds no timer, never another one.
 
 mod deadlines;
+pub(crate) mod decision;
 mod lateness;
 mod lock;
 mod locked;
@@ -46,13 +47,15 @@ use crate::clock::tick::{Moment, Tick};
 use crate::error::Cancelled;
 use crate::sync::{Mutex, lock};
 use crate::wheel::{Found, Key, SlotCounts};
-pub(crate) use deadlines::{Change, DeadlineRef};
+pub(crate) use deadlines::DeadlineRef;
+pub(crate) use decision::Change;
+use decision::Decision;
 use lateness::FiredCounts;
 use lock::LockHeld;
 use locked::{Entry, Locked, ShardState};
 pub(crate) use shard_tick::{ExpiryChange, ShardTick};
 use turned_to::WakerId;
-use word::{Expiry, MapTag, Word};
+use word::{MapTag, Word};
 
 /// On cache lines of its own, because each worker writes its own shard all the time.
 #[repr(align(128))]
@@ -284,14 +287,14 @@ impl Shard {
                 found => break found == Found::Nothing,
             };
             let linked = Tick::new(wheel.due_at(index));
-            // Judged in place, so nothing is copied for a timer that is truly due later.
+            // Decided in place, so nothing is copied for a timer that is truly due later.
             let entry = wheel.at_mut(index);
             let due = match &entry.word {
                 None => linked,
-                Some(word) => match self.judge(word.locked(held), wakes_at) {
-                    expiry @ (Expiry::Spared(later) | Expiry::Later(later)) => {
-                        match expiry {
-                            Expiry::Spared(_) => counts.spared += 1,
+                Some(word) => match self.decide(word.locked(held), wakes_at) {
+                    Some(decision @ (Decision::Spare(later) | Decision::Reschedule(later))) => {
+                        match decision {
+                            Decision::Spare(_) => counts.spared += 1,
                             _ => counts.rescheduled += 1,
                         }
                         // Always later than this turn, or the turn would not end.
@@ -300,8 +303,8 @@ impl Shard {
                         continue;
                     }
                     // A spared deadline is linked at the end of its grace.
-                    Expiry::Expired(due) => due.max(linked),
-                    Expiry::Settled => linked,
+                    Some(Decision::Fire(due)) => due.max(linked),
+                    None => linked,
                 },
             };
             let due = due.max(late_since);
@@ -322,14 +325,14 @@ impl Shard {
     /// Closes the shard for ever, after its runtime's end. Returns the wakers of pending timers.
     pub(crate) fn close(&self) -> Vec<Waker> {
         let end = self.clock.ended().unwrap_or(Moment::EPOCH);
-        // A deadline that has passed has expired, even if the driver did not come to it in time.
-        let has_passed = |due| due <= self.clock.tick().current(end);
+        // A deadline that is due has expired, even if the driver did not come to it in time.
+        let is_due = |due| due <= self.clock.tick().current(end);
         let mut state = lock(&self.state);
         let (ShardState { wheel, .. }, held) = LockHeld::split(&mut state);
         self.turned_to.set(Tick::NEVER, held);
         for word in wheel.values_mut().filter_map(|entry| entry.word.as_ref()) {
             let word = word.locked(held);
-            if let Expiry::Later(_) = word.expire_if(has_passed) {
+            if let Some(Decision::Reschedule(_)) = word.expire_if(is_due) {
                 word.end(Cancelled::SHUTDOWN);
             }
         }

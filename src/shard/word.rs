@@ -6,7 +6,7 @@
 //! | tag | the highest bits | the deadline is |
 //! |---|---|---|
 //! | `PENDING` | a tick | pending, due at that tick |
-//! | `SETTLED` | an outcome | at its end |
+//! | `ENDED` | an outcome | at its end |
 //!
 //! The bits between are the *version of the timeout*, which changes with each `set_timeout`.
 //!
@@ -24,14 +24,14 @@
 //! Orders that could go wrong, and why they do not. The code refers to the labels.
 //!
 //! - **W1. A reset against the expiry.** Both compare-exchange from the same pending value, and the
-//!   second one fails. The driver then judges the new due, and a reset returns `false`.
+//!   second one fails. The driver then decides on the new due, and a reset returns `false`.
 //! - **W2. A reset against `set_timeout`.** A reset that has read the old timeout would leave a due
 //!   that no later reset makes earlier. So a reset reads the word first and the timeout after it,
 //!   and `set_timeout` writes the timeout first and then another version. If the reset has read the
 //!   old timeout, the version has changed since, its exchange fails, and it reads both again. A
 //!   version recurs only after 2^20 changes, all between two steps of one reset.
 //! - **W3. A reset after the deadline, but before the driver.** The reset sees that the deadline
-//!   may have passed, and judges it under the lock as a turn would: it expires, unless a stall
+//!   may be due, and decides under the lock as a turn would: it expires, unless a stall
 //!   spares it. So a busy driver changes no answer.
 //! - **W4. Two resets, the older one last.** A reset never replaces a later due by an earlier one.
 //!   The later one covers the older one, whose answer `true` holds.
@@ -45,17 +45,23 @@ use std::ops::Deref;
 use std::task::Poll;
 use std::time::Duration;
 
+use super::decision::{Changed, Decision};
 use super::lock::LockHeld;
 use crate::clock::tick::{Moment, TICK_BITS, Tick, TickLength, from_nanos, to_nanos};
 use crate::error::Cancelled;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
-/// The word, and the state beside it, written under the shard's lock except `wakes_if_earlier`.
+/// The word, and the state beside it. Resets write `state`. All else is written under the shard's
+/// lock, except `wakes_if_earlier`.
 #[derive(Debug)]
 pub(crate) struct Word {
+    /// The word: a [`State`], and the version of the timeout.
     state: AtomicU64,
+    /// In nanoseconds. Resets read it after the word (W2).
     timeout: AtomicU64,
+    /// The sequence of its timer's key. Zero before the first timer.
     key_sequence: AtomicU64,
+    /// The index of its timer's key.
     key_index: AtomicU32,
     /// A boolean, as wide as the index, so that a new word writes both at once.
     wakes_if_earlier: AtomicU32,
@@ -66,29 +72,10 @@ pub(crate) struct Word {
 /// The name by which a map knows one of its words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MapTag {
+    /// Of its key, as far as 32 bits hold it.
     pub(crate) hash: u32,
+    /// The index of the shard in which its timer lies.
     pub(crate) shard: u32,
-}
-
-/// What the clock says of the due of a pending deadline.
-pub(crate) enum Verdict {
-    Later,
-    /// It has passed, and is in the grace of a stall, which ends at this tick.
-    Spared(Tick),
-    Passed,
-}
-
-/// The result of asking whether a deadline has expired.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Expiry {
-    /// It was due at this tick, and has now expired.
-    Expired(Tick),
-    /// It is due at this later tick.
-    Later(Tick),
-    /// It was due, and is in the grace of a stall, which ends at this tick.
-    Spared(Tick),
-    /// It had ended before.
-    Settled,
 }
 
 /// How a timer ended: it has expired, or why it did not.
@@ -99,7 +86,7 @@ pub(crate) const EXPIRED: Outcome = Ok(());
 impl Word {
     pub(crate) fn new(due: Tick, timeout: Duration, tag: MapTag) -> Word {
         Word {
-            state: AtomicU64::new(State::Pending(due).replacing(0)),
+            state: AtomicU64::new(State::Pending(due).to_bits(0)),
             timeout: AtomicU64::new(to_nanos(timeout)),
             key_sequence: AtomicU64::new(0),
             key_index: AtomicU32::new(0),
@@ -116,12 +103,12 @@ impl Word {
     #[inline]
     pub(crate) fn outcome(&self) -> Poll<Outcome> {
         match State::from_bits(self.load()) {
-            State::Settled(outcome) => Poll::Ready(outcome),
+            State::Ended(outcome) => Poll::Ready(outcome),
             State::Pending(_) => Poll::Pending,
         }
     }
 
-    /// When the deadline is due; `None` once it is settled.
+    /// When the deadline is due; `None` once it has ended.
     #[inline]
     pub(crate) fn due(&self) -> Option<Tick> {
         State::from_bits(self.load()).due()
@@ -132,7 +119,7 @@ impl Word {
     }
 
     /// Makes a pending deadline due its timeout after `since`, or leaves it if it is due later.
-    /// `false` if this needs the lock: it is settled, or has passed at `now` (W3).
+    /// `false` if this needs the lock: it has ended, or is due at `now` (W3).
     #[inline]
     pub(crate) fn reset(&self, tick: TickLength, now: Moment, since: Moment) -> bool {
         self.defer(|before| {
@@ -147,7 +134,7 @@ impl Word {
     }
 
     /// Makes a pending deadline due at `due`, a moment after `now`. `false` if this needs the lock:
-    /// it is settled, due at a later tick, or has passed at `now` (W3).
+    /// it has ended, is due at a later tick, or is due at `now` (W3).
     #[inline]
     pub(crate) fn postpone_to(&self, tick: TickLength, now: Moment, due: Moment) -> bool {
         self.defer(|before| {
@@ -163,14 +150,14 @@ impl Word {
         })
     }
 
-    /// Makes a deadline due at this tick. `false` if it is settled, or due later.
+    /// Makes a deadline due at this tick. `false` if it has ended, or is due later.
     #[inline]
     pub(crate) fn defer_to(&self, due: Tick) -> bool {
         self.defer(|before| (before <= due).then_some(due))
     }
 
     /// Moves a pending deadline to the result of `later` for its due, which is no earlier (W4).
-    /// `false` if it is settled, or if `later` returns `None`.
+    /// `false` if it has ended, or if `later` returns `None`.
     #[inline]
     fn defer(&self, later: impl Fn(Tick) -> Option<Tick>) -> bool {
         let mut bits = self.load();
@@ -181,7 +168,7 @@ impl Word {
             let Some(due) = later(before) else {
                 return false;
             };
-            let new = State::Pending(due).replacing(bits);
+            let new = State::Pending(due).to_bits(bits);
             let replaced = if new == bits {
                 self.confirm(bits)
             } else {
@@ -189,7 +176,7 @@ impl Word {
             };
             match replaced {
                 Ok(_) => return true,
-                Err(seen) => bits = seen, // W1 and W2: it is judged again.
+                Err(seen) => bits = seen, // W1 and W2: once more, on that.
             }
         }
     }
@@ -249,59 +236,80 @@ impl Deref for LockedWord<'_> {
 }
 
 impl LockedWord<'_> {
-    /// Asks for the verdict on the due, and expires the deadline if that has passed.
+    /// Decides on a pending deadline by its due, and expires it if it is to fire. `None` if it had
+    /// ended before.
     #[inline]
-    pub(crate) fn judge(&self, verdict: impl Fn(Tick) -> Verdict) -> Expiry {
+    pub(crate) fn decide(&self, decide: impl Fn(Tick) -> Decision) -> Option<Decision> {
         let mut bits = self.load();
         loop {
-            let State::Pending(due) = State::from_bits(bits) else {
-                return Expiry::Settled;
+            let decision = decide(State::from_bits(bits).due()?);
+            let Decision::Fire(_) = decision else {
+                return Some(decision);
             };
-            match verdict(due) {
-                Verdict::Later => return Expiry::Later(due),
-                Verdict::Spared(end) => return Expiry::Spared(end),
-                Verdict::Passed => {}
-            }
-            match self.exchange(bits, State::Settled(EXPIRED).replacing(bits)) {
-                Ok(_) => return Expiry::Expired(due),
-                Err(seen) => bits = seen, // W1: a reset was first. The new due is judged.
+            match self.exchange(bits, State::Ended(EXPIRED).to_bits(bits)) {
+                Ok(_) => return Some(decision),
+                Err(seen) => bits = seen, // W1: a reset was first. The new due is decided on.
             }
         }
     }
 
-    /// Expires the deadline if `has_passed` holds for its due.
-    pub(crate) fn expire_if(&self, has_passed: impl Fn(Tick) -> bool) -> Expiry {
-        self.judge(|due| {
-            if has_passed(due) {
-                Verdict::Passed
+    /// Expires the deadline if `is_due` holds for its due.
+    pub(crate) fn expire_if(&self, is_due: impl Fn(Tick) -> bool) -> Option<Decision> {
+        self.decide(|due| {
+            if is_due(due) {
+                Decision::Fire(due)
             } else {
-                Verdict::Later
+                Decision::Reschedule(due)
             }
         })
     }
 
+    /// Changes a pending deadline by one exchange, as `decide` says for its due. `None` if it had
+    /// ended before. Sets the timeout in any case, if there is a new one.
+    pub(crate) fn change(
+        &self,
+        timeout: Option<Duration>,
+        decide: impl Fn(Tick) -> Changed,
+    ) -> Option<Changed> {
+        if let Some(timeout) = timeout {
+            // Release: pairs with `timeout_nanos` (W6). The next version publishes it too (W2).
+            self.timeout.store(to_nanos(timeout), Ordering::Release);
+        }
+        let mut bits = self.load();
+        loop {
+            let state = State::from_bits(bits);
+            let changed = state.due().map(&decide);
+            let next = match changed {
+                None => state,
+                Some(changed) => match changed.made {
+                    Decision::Fire(_) => State::Ended(EXPIRED),
+                    Decision::Reschedule(_) | Decision::Spare(_) => State::Pending(changed.to),
+                },
+            };
+            let version_of = match timeout {
+                Some(_) => next_version(bits),
+                None => bits,
+            };
+            let new = next.to_bits(version_of);
+            if new == bits {
+                // It can only have become later since, because the lock is held.
+                return changed;
+            }
+            match self.exchange(bits, new) {
+                Ok(_) => return changed,
+                Err(seen) => bits = seen, // W1: a reset was first. The new due is decided on.
+            }
+        }
+    }
+
     /// Ends the deadline, and returns its due. `None` if it had ended already.
     pub(crate) fn settle(&self, outcome: Outcome) -> Option<Tick> {
-        self.update(|_| State::Settled(outcome))
+        self.update(|_| State::Ended(outcome))
     }
 
     /// Makes a pending deadline due at the result of `next`, earlier or later.
     pub(crate) fn set_due(&self, next: impl Fn(Tick) -> Tick) {
         self.update(|due| State::Pending(next(due)));
-    }
-
-    /// Changes the timeout. A pending deadline that is due after `latest` becomes due then.
-    pub(crate) fn set_timeout(&self, timeout: Duration, latest: Tick) {
-        // Release: pairs with `timeout_nanos` (W6). The word's next version publishes it too (W2).
-        self.timeout.store(to_nanos(timeout), Ordering::Release);
-        let next = |bits| {
-            let state = match State::from_bits(bits) {
-                State::Pending(due) => State::Pending(due.min(latest)),
-                settled => settled,
-            };
-            Some(state.replacing(next_version(bits)))
-        };
-        let _ = self.fetch_update(next);
     }
 
     /// Makes the deadline pending after any outcome, due at `due`, or later if it already was.
@@ -318,24 +326,24 @@ impl LockedWord<'_> {
         self.store(State::Pending(due));
     }
 
-    /// Settles the word unconditionally, for a deadline with no waiter or no driver.
+    /// Ends the deadline whatever its state, for a deadline with no waiter or no driver.
     pub(crate) fn end(&self, cancelled: Cancelled) {
-        self.store(State::Settled(Err(cancelled)));
+        self.store(State::Ended(Err(cancelled)));
     }
 
     /// Only where no other thread changes the word, or where its change may be lost.
     fn store(&self, state: State) {
-        let bits = state.replacing(self.load());
+        let bits = state.to_bits(self.load());
         // Release: pairs with the Acquire in `load`, `fetch_update` and `exchange`.
         self.state.store(bits, Ordering::Release);
     }
 
     /// Replaces a pending state by the result of `next` for its due, and returns that due. `None`
-    /// if it is settled.
+    /// if it has ended.
     fn update(&self, next: impl Fn(Tick) -> State) -> Option<Tick> {
         let next = |bits| {
             let due = State::from_bits(bits).due()?;
-            Some(next(due).replacing(bits))
+            Some(next(due).to_bits(bits))
         };
         self.fetch_update(next).ok().map(due_of)
     }
@@ -370,18 +378,28 @@ impl LockedWord<'_> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
+    /// It is due at this tick.
     Pending(Tick),
-    Settled(Outcome),
+    /// It has this outcome, until its owner restarts it.
+    Ended(Outcome),
 }
 
-/// The lowest bit tells the two states apart.
+/// The tag of a pending deadline. The lowest bit tells the two states apart.
 const PENDING: u64 = 0;
-const SETTLED: u64 = 1;
+
+/// The tag of a deadline that has ended.
+const ENDED: u64 = 1;
+
+/// How many bits the tag takes.
 const TAG_BITS: u32 = 1;
 
 /// The version of the timeout lies between the tag and the tick.
 const VERSION_BITS: u32 = u64::BITS - TICK_BITS - TAG_BITS;
+
+/// The bits of the version, where they lie in the word.
 const VERSION_MASK: u64 = ((1 << VERSION_BITS) - 1) << TAG_BITS;
+
+/// How far to shift a word for its tick or outcome, which takes the highest bits.
 const TICK_SHIFT: u32 = TAG_BITS + VERSION_BITS;
 
 #[inline]
@@ -395,23 +413,23 @@ fn next_version(bits: u64) -> u64 {
 }
 
 impl State {
-    /// The bits of this state, with the version of the word that it replaces.
+    /// The word of this state, with the version of another word: of that which it replaces.
     #[inline]
-    fn replacing(self, bits: u64) -> u64 {
+    fn to_bits(self, version_of: u64) -> u64 {
         let (highest, tag) = match self {
             State::Pending(due) => (due.get(), PENDING),
-            State::Settled(EXPIRED) => (0, SETTLED),
-            State::Settled(Err(cancelled)) => (1 + cancelled.to_bits(), SETTLED),
+            State::Ended(EXPIRED) => (0, ENDED),
+            State::Ended(Err(cancelled)) => (1 + cancelled.to_bits(), ENDED),
         };
-        highest << TICK_SHIFT | bits & VERSION_MASK | tag
+        highest << TICK_SHIFT | version_of & VERSION_MASK | tag
     }
 
     #[inline]
     fn from_bits(bits: u64) -> State {
-        match (bits & SETTLED, bits >> TICK_SHIFT) {
+        match (bits & ENDED, bits >> TICK_SHIFT) {
             (PENDING, _) => State::Pending(due_of(bits)),
-            (_, 0) => State::Settled(EXPIRED),
-            (_, cancelled) => State::Settled(Err(Cancelled::from_bits(cancelled - 1))),
+            (_, 0) => State::Ended(EXPIRED),
+            (_, cancelled) => State::Ended(Err(Cancelled::from_bits(cancelled - 1))),
         }
     }
 
@@ -419,7 +437,7 @@ impl State {
     fn due(self) -> Option<Tick> {
         match self {
             State::Pending(due) => Some(due),
-            State::Settled(_) => None,
+            State::Ended(_) => None,
         }
     }
 }
@@ -439,9 +457,9 @@ mod tests {
         ];
         let outcomes = cancelled.map(Err).into_iter().chain([EXPIRED]);
         let pending = ticks.into_iter().map(State::Pending);
-        for state in pending.chain(outcomes.map(State::Settled)) {
+        for state in pending.chain(outcomes.map(State::Ended)) {
             for version in [0, 1, (1 << VERSION_BITS) - 1] {
-                let bits = state.replacing(version << TAG_BITS);
+                let bits = state.to_bits(version << TAG_BITS);
                 assert_eq!(State::from_bits(bits), state);
                 let next = next_version(bits);
                 assert_eq!(State::from_bits(next), state);

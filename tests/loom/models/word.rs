@@ -10,8 +10,9 @@ use loom::thread::{self, JoinHandle};
 
 use crate::clock::tick::{Moment, Tick, TickLength};
 use crate::error::Cancelled;
+use crate::shard::decision::{Change, Decision};
 use crate::shard::lock::LockHeld;
-use crate::shard::word::{EXPIRED, Expiry, LockedWord, MapTag, Word};
+use crate::shard::word::{EXPIRED, LockedWord, MapTag, Word};
 use crate::sync::{AtomicBool, Mutex, Ordering, lock};
 
 /// All times are whole ticks.
@@ -25,6 +26,19 @@ fn at(tick: u64) -> Moment {
 
 fn due(word: LockedWord<'_>) -> Option<u64> {
     word.due().map(Tick::get)
+}
+
+fn tick() -> TickLength {
+    TickLength::new(span(1)).unwrap()
+}
+
+/// A call as `DeadlineRef::change` makes it, without a stall. Returns whether it is in time.
+fn change(word: LockedWord<'_>, change: Change, now: u64) -> bool {
+    let timeout = word.timeout();
+    let changed = word.change(change.timeout(), |due| {
+        change.decide(due, timeout, at(now), tick(), |_, _| None)
+    });
+    changed.is_some_and(|changed| !matches!(changed.found, Decision::Fire(_)))
 }
 
 /// A word that is due at 10 and has a timeout of 10, and its shard's lock.
@@ -47,14 +61,8 @@ impl Shared {
     fn reset(&self, now: u64) -> JoinHandle<bool> {
         let shared = self.clone();
         thread::spawn(move || {
-            let by_lock = |word: LockedWord<'_>| {
-                let expiry = word.expire_if(|due| due.get() <= now);
-                let due = now + word.timeout().as_millis() as u64;
-                word.set_due(|before| before.max(Tick::new(due)));
-                matches!(expiry, Expiry::Later(_))
-            };
-            let tick = TickLength::new(span(1)).unwrap();
-            shared.word.reset(tick, at(now), at(now)) || shared.locked(by_lock)
+            let by_lock = |word: LockedWord<'_>| change(word, Change::ResetFrom(at(now)), now);
+            shared.word.reset(tick(), at(now), at(now)) || shared.locked(by_lock)
         })
     }
 
@@ -62,13 +70,8 @@ impl Shared {
     fn postpone(&self, now: u64, to: u64) -> JoinHandle<bool> {
         let shared = self.clone();
         thread::spawn(move || {
-            let by_lock = |word: LockedWord<'_>| {
-                let expiry = word.expire_if(|due| due.get() <= now);
-                word.set_due(|_| Tick::new(to));
-                matches!(expiry, Expiry::Later(_))
-            };
-            let tick = TickLength::new(span(1)).unwrap();
-            shared.word.postpone_to(tick, at(now), at(to)) || shared.locked(by_lock)
+            let by_lock = |word: LockedWord<'_>| change(word, Change::MoveTo(at(to)), now);
+            shared.word.postpone_to(tick(), at(now), at(to)) || shared.locked(by_lock)
         })
     }
 
@@ -93,8 +96,8 @@ impl Shared {
 
     /// A turn of the driver: whether the deadline expired in it.
     fn turn(&self, now: u64) -> bool {
-        let expiry = self.locked(|word| word.expire_if(|due| due.get() <= now));
-        matches!(expiry, Expiry::Expired(_))
+        let decision = self.locked(|word| word.expire_if(|due| due.get() <= now));
+        matches!(decision, Some(Decision::Fire(_)))
     }
 }
 
@@ -111,7 +114,7 @@ fn of_a_reset_and_the_expiry_exactly_one_wins() {
     });
 }
 
-/// W3. Fails when a reset does not look whether the deadline has passed.
+/// W3. Fails when a reset does not look whether the deadline is due.
 #[test]
 fn a_reset_after_the_deadline_fails_though_the_driver_comes_later() {
     loom::model(|| {
@@ -163,14 +166,14 @@ fn of_two_resets_the_later_one_counts() {
     });
 }
 
-/// Fails when `set_timeout` leaves the version as it is, when it writes the timeout after that, or
-/// when a reset reads the timeout before the word.
+/// Fails when `change` leaves the version as it is, when it writes the timeout after that, or when a
+/// reset reads the timeout before the word.
 #[test]
 fn a_reset_beside_set_timeout_takes_no_stale_timeout_with_it() {
     loom::model(|| {
         let shared = Shared::new();
         let reset = shared.reset(6);
-        shared.locked(|word| word.set_timeout(span(3), Tick::new(7 + 3)));
+        shared.locked(|word| change(word, Change::SetTimeout(span(3)), 7));
         assert!(reset.join().unwrap());
         // The reset came after the change, or the change made its due earlier again.
         let after = shared.locked(due).unwrap();
@@ -187,7 +190,7 @@ fn a_stale_timeout_does_not_outlive_a_cancel_and_a_restart() {
         let reset = shared.reset(6);
         shared.locked(|word| {
             word.settle(EXPIRED);
-            word.set_timeout(span(3), Tick::NEVER);
+            change(word, Change::SetTimeout(span(3)), 7);
             word.restart(Tick::new(10));
         });
         reset.join().unwrap();
@@ -204,19 +207,19 @@ fn a_timeout_set_after_the_end_makes_no_reset_succeed() {
         let shared = Shared::new();
         let reset = shared.reset(9);
         let expired = shared.turn(10);
-        shared.locked(|word| word.set_timeout(span(1), Tick::NEVER));
+        shared.locked(|word| change(word, Change::SetTimeout(span(1)), 10));
         let moved = reset.join().unwrap();
         assert!(moved != expired, "moved: {moved}, expired: {expired}");
     });
 }
 
-/// Fails when `set_due` stores the word in place of the exchange.
+/// Fails when `change` stores the word in place of the exchange.
 #[test]
 fn an_extension_beside_a_reset_extends_either_due() {
     loom::model(|| {
         let shared = Shared::new();
         let reset = shared.reset(6);
-        shared.locked(|word| word.set_due(|due| Tick::new(due.get() + 100)));
+        shared.locked(|word| change(word, Change::Extend(span(100)), 6));
         assert!(reset.join().unwrap());
         // The reset comes first, or it leaves the extension as it is.
         let due = shared.locked(due).unwrap();
@@ -248,7 +251,7 @@ fn a_move_to_earlier_is_seen_or_wakes_the_task() {
         let (moved, registered) = (shared.clone(), is_registered.clone());
         let moves = thread::spawn(move || {
             moved.locked(|word| {
-                word.set_due(|_| Tick::new(5));
+                change(word, Change::MoveTo(at(5)), 0);
                 word.wakes_if_earlier() && registered.load(Ordering::Relaxed)
             })
         });
