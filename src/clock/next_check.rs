@@ -10,7 +10,7 @@
 //!   C1  write the change                       L1  write Tick::NEVER                (`begin`)
 //!       fence, sequentially consistent             fence, sequentially consistent
 //!   C2  read when the next check is            L2  read all changes
-//!       it is later than the change: notify    L3  write the tick of the next check (`at`)
+//!       it is later than the change: notify    L3  write the tick of the next check (`set`)
 //! ```
 //!
 //! **No change is lost.** Of two sequentially consistent fences one comes first. If the
@@ -55,13 +55,13 @@ impl NextCheck {
     }
 
     pub(crate) fn tick(&self) -> Tick {
-        self.0.about()
+        self.0.get_relaxed()
     }
 
     /// Reads all changes with `read`. A thread whose change comes after the start of this notifies.
     pub(crate) fn begin<R>(&self, read: impl FnOnce() -> R) -> R {
         // L1.
-        self.at(Tick::NEVER);
+        self.set(Tick::NEVER);
         // Between L1 and L2: pairs with the fence in `comes_by`.
         fence(Ordering::SeqCst);
         // L2.
@@ -69,7 +69,7 @@ impl NextCheck {
     }
 
     /// Sets the next check to this tick, unless a thread notifies.
-    pub(crate) fn at(&self, tick: Tick) {
+    pub(crate) fn set(&self, tick: Tick) {
         // L3.
         self.0.set(tick);
     }

@@ -253,11 +253,11 @@ impl Stalls {
     }
 
     pub(crate) fn waits_since(&self) -> Tick {
-        self.waits_since.about()
+        self.waits_since.get_relaxed()
     }
 
     pub(crate) fn late_since(&self) -> Tick {
-        self.late_since.about()
+        self.late_since.get_relaxed()
     }
 }
 

@@ -53,7 +53,7 @@ impl AtomicTick {
 
     /// Relaxed: for the writer, and for readers of the number alone.
     #[inline]
-    pub(crate) fn about(&self) -> Tick {
+    pub(crate) fn get_relaxed(&self) -> Tick {
         Tick(self.0.load(Ordering::Relaxed))
     }
 

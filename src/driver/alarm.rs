@@ -1,7 +1,8 @@
 //! The protocol of turns: who sets the alarm, who makes a turn, and who finds the end.
 //!
-//! [`Turns`] holds the alarm behind a lock. [`Hooks`] are what the driver does at each step: clock,
-//! stalls, shards and reports. `tests/loom` compiles this file.
+//! [`Turns`] holds the alarm behind a lock. [`Hooks`] are what the driver does at the steps: it reads
+//! and fires its shards, and notes what the protocol does under the lock and acts on it after that.
+//! `tests/loom` compiles this file.
 //!
 //! A thread that arms something earlier takes the lock, compares, and sets the alarm. A turn takes
 //! the lock when it begins, and again when it reads the next expiries and sets the alarm. In
@@ -79,6 +80,7 @@
 //!   lock sets the alarm.
 
 use std::task::Waker;
+use std::time::Duration;
 
 use crate::clock::next_check::NextCheck;
 use crate::clock::tick::{Moment, Tick};
@@ -108,73 +110,74 @@ pub(crate) trait Alarm: Send {
 
 /// What the driver does at the steps of the protocol.
 pub(crate) trait Hooks {
-    /// What a turn carries from step to step.
-    type Turn;
-    /// What is reported once the lock is released.
-    type Report;
-
-    /// Before T1, under no lock: a turn may begin.
-    fn turn(&self) -> Self::Turn;
-
-    /// At T1, under the lock: after a stall, notes it and returns the tick by which the turn is
-    /// made. Otherwise there is nothing to wait for.
-    fn wait(&self, turn: &mut Self::Turn) -> Option<Tick>;
-
-    /// At W, under no lock: lets tasks run, and then ends the wait by `Turns::end_wait`.
-    fn run_tasks(&self, turn: Self::Turn);
-
-    /// At T1, under the lock: a turn that has waited begins.
-    fn wait_ends(&self, turn: &Self::Turn);
-
-    /// At T1, under the lock: the turn begins, for the first time or once more.
-    fn turn_begins(&self, turn: &mut Self::Turn);
-
-    /// Between T1 and T2, under no lock: fires what is due.
-    fn fire(&self, turn: &mut Self::Turn, wakers: &mut Vec<Waker>);
-
     /// At T2 and S3, under the lock: the earliest expiry of all shards, and a later tick at which
     /// there may be work.
     fn expiries(&self) -> [Tick; 2];
 
-    /// Between T2 and T3, under the lock: the next turn comes at this tick.
-    fn turn_ends(&self, turn: &mut Self::Turn, next: Tick);
+    /// Between T1 and T2, under no lock: fires what is due at `now`. Returns the time at the end.
+    /// Where a turn begins once more, `begun` is a tick that has begun meanwhile.
+    fn fire(&self, now: Moment, begun: Option<Tick>, wakers: &mut Vec<Waker>) -> Moment;
 
-    /// At T3, under the lock: that tick has passed, so the turn begins once more.
-    fn passed(&self, turn: &mut Self::Turn, next: Tick);
+    /// Under the lock: takes note of a step. Returns how late the driver is found by it.
+    fn note(&self, step: Step) -> Option<Late>;
 
-    /// Before S2, under no lock: the present moment.
-    fn now(&self) -> Moment;
-
-    /// At S3, under the lock: the alarm is set for `tick`, without a turn.
-    fn note_wait(&self, tick: Tick, now: Moment) -> Self::Report;
-
-    /// At S3, under the lock: `tick` has begun, and it was too late to set the alarm for it.
-    fn note_missed(&self, tick: Tick);
-
-    /// At S3, under the lock: `expiry` is left to the alarm's task.
-    fn waits_for_task(&self, expiry: &ShardTick);
-
-    /// Under no lock: the alarm's task has to make a turn.
-    fn notify_task(&self);
-
-    /// Under no lock.
-    fn report(&self, report: Self::Report);
-
-    /// At R, under no lock: the runtime has ended. Comes once.
-    fn close(&self, ended: Moment);
+    /// Under no lock: does what follows from a step.
+    fn act(&self, act: Act);
 }
 
-/// Who makes a turn.
+/// A step of the protocol that the driver takes note of.
+pub(crate) enum Step {
+    /// T1: a turn has come at this moment. It takes the alarm, unless it is late by a stall: then it
+    /// waits until a tick.
+    Begins(Moment),
+    /// T1: a turn that has waited takes the alarm, at this moment.
+    WaitEnds(Moment),
+    /// T2: a turn that has fired all that is due at `now` has read the expiries. The earliest is
+    /// `next`.
+    Ends { next: Tick, now: Moment },
+    /// S3: the alarm is about to be set for `tick`, without a turn.
+    Sets { tick: Tick, now: Moment },
+    /// S3: this tick has begun, and it was too late to set the alarm for it.
+    Misses(Tick),
+    /// S3: this expiry is left to the alarm's task.
+    LeavesToTask(Tick),
+}
+
+/// What the driver does once the lock is released.
+pub(crate) enum Act {
+    /// W: reports the stall that was found at this moment, lets tasks run, and then ends the wait
+    /// by [`Turns::end_wait`].
+    LetTasksRun(Moment, Late),
+    /// S3: reports the stall.
+    Report(Late),
+    /// T3, S3, Q: lets the alarm's task make a turn.
+    NotifyTask,
+    /// R: closes the timer, because its runtime has ended at this moment. Comes once.
+    Close(Moment),
+}
+
+/// The driver is late by a stall, which ends with this, and is yet to be reported.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Late {
+    /// The length of the stall.
+    pub(crate) by: Duration,
+    /// The tick by which the driver comes next.
+    pub(crate) until: Tick,
+}
+
+/// Which thread makes a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// The thread on which the alarm fired.
-    Waker,
-    /// The alarm's task, which may set any alarm.
+pub(crate) enum TurnBy {
+    /// That on which the alarm fired.
+    Alarm,
+    /// That of the alarm's task, which may set any alarm.
     Task,
 }
 
 pub(crate) struct Turns {
+    /// The alarm, and where its turns stand.
     state: Mutex<State>,
+    /// Whether a request was noted at a taken lock (Q).
     is_asked: AtomicBool,
     /// Whether the tasks have run for which a turn waits. Written without the lock by the one that
     /// knows.
@@ -185,6 +188,7 @@ pub(crate) struct Turns {
 }
 
 enum State {
+    /// There is no alarm yet.
     NotBegun,
     /// The alarm is set, or unset while nothing is armed.
     Set(Parts),
@@ -192,6 +196,7 @@ enum State {
     Waiting(Parts, Tick),
     /// A turn has the alarm.
     Turning,
+    /// The runtime has ended, and the alarm is dropped.
     Ended,
 }
 
@@ -227,80 +232,82 @@ impl Turns {
         &self.next_check
     }
 
-    /// Makes the turn that waits, in a task.
-    pub(crate) fn end_wait<H: Hooks>(&self, hooks: &H) {
+    /// Makes the turn that waits, in a task, at `now`.
+    pub(crate) fn end_wait<H: Hooks>(&self, hooks: &H, now: Moment) {
         // Release: pairs with the Acquire of each look.
         self.has_waited.store(true, Ordering::Release);
-        self.turn(hooks, Place::Task);
+        self.turn(hooks, now, TurnBy::Task);
     }
 
-    /// Turns until the alarm is set for a future tick, or left to its task.
-    pub(crate) fn turn<H: Hooks>(&self, hooks: &H, place: Place) {
-        let mut turn = hooks.turn();
+    /// Turns until the alarm is set for a future tick, or left to its task. `now` is read before,
+    /// under no lock.
+    pub(crate) fn turn<H: Hooks>(&self, hooks: &H, mut now: Moment, by: TurnBy) {
         // T1.
         let Some(mut locked) = self.try_lock() else {
             return;
         };
         let has_waited = self.has_waited.load(Ordering::Acquire);
-        match locked.wait(hooks, &mut turn, place, has_waited) {
+        match locked.wait(hooks, now, by, has_waited) {
             // W.
-            Some(Wait::Begins) => {
+            Some(Wait::Begins(late)) => {
                 self.has_waited.store(false, Ordering::Relaxed);
-                self.next_check.at(Tick::FIRST);
+                self.next_check.set(Tick::FIRST);
                 self.release(hooks, locked);
-                hooks.run_tasks(turn);
+                hooks.act(Act::LetTasksRun(now, late));
             }
             Some(Wait::GoesOn) => self.release(hooks, locked),
-            None => self.turn_locked(hooks, turn, place, locked),
+            None => now = self.turn_locked(hooks, now, by, locked),
         }
         if self.is_asked_again() {
-            self.set_for_earliest(hooks);
+            self.set_for_earliest(hooks, now);
         }
     }
 
+    /// Returns the time at the end.
     fn turn_locked<'a, H: Hooks>(
         &'a self,
         hooks: &H,
-        mut turn: H::Turn,
-        place: Place,
+        mut now: Moment,
+        by: TurnBy,
         mut locked: Locked<'a>,
-    ) {
+    ) -> Moment {
         let Some(mut parts) = locked.take_to_turn() else {
-            return self.release(hooks, locked);
+            self.release(hooks, locked);
+            return now;
         };
+        let mut begun = None;
         let needs_task = loop {
-            hooks.turn_begins(&mut turn);
             // Expiries lowered from now on are read at T2, so their threads need not take the lock.
-            self.next_check.at(Tick::FIRST);
+            self.next_check.set(Tick::FIRST);
             drop(locked);
-            hooks.fire(&mut turn, &mut parts.wakers);
+            now = hooks.fire(now, begun, &mut parts.wakers);
             // T2.
             locked = lock(&self.state);
             let [next, after] = self.next_check.begin(|| hooks.expiries());
-            hooks.turn_ends(&mut turn, next);
+            hooks.note(Step::Ends { next, now });
             // T3.
-            self.next_check.at(next);
-            if place == Place::Waker && parts.alarm.needs_task() {
+            self.next_check.set(next);
+            if by == TurnBy::Alarm && parts.alarm.needs_task() {
                 break true;
             }
             if parts.alarm.set(next).is_ok() {
                 parts.alarm.set_also(next, after);
                 break false;
             }
-            hooks.passed(&mut turn, next);
+            begun = Some(next);
         };
         *locked = State::Set(parts);
         self.release(hooks, locked);
         if needs_task {
-            hooks.notify_task();
+            hooks.act(Act::NotifyTask);
         }
+        now
     }
 
     /// Sets the alarm for an expiry that was lowered, unless the thread that holds the lock does,
-    /// or the next check comes by then.
-    pub(crate) fn set_earlier<H: Hooks>(&self, hooks: &H, expiry: &ShardTick) {
-        // Before the lock: overdue timers have waited since then at most.
-        let now = hooks.now();
+    /// or the next check comes by then. `now` is read before the lock: timers that are due have
+    /// waited since then at most.
+    pub(crate) fn set_earlier<H: Hooks>(&self, hooks: &H, expiry: &ShardTick, now: Moment) {
         // S2.
         let Some(locked) = self.try_lock() else {
             return;
@@ -311,9 +318,10 @@ impl Turns {
         }
     }
 
-    /// Sets the alarm for the earliest expiry, unless the thread that holds the lock does.
-    pub(crate) fn set_for_earliest<H: Hooks>(&self, hooks: &H) {
-        self.serve(hooks, hooks.now(), false);
+    /// Sets the alarm for the earliest expiry, unless the thread that holds the lock does. `now` is
+    /// as in `set_earlier`.
+    pub(crate) fn set_for_earliest<H: Hooks>(&self, hooks: &H, now: Moment) {
+        self.serve(hooks, now, false);
     }
 
     /// Q: serves requests, until there is none. Once a turn is left to a task, so are they, but for
@@ -322,7 +330,7 @@ impl Turns {
         while let Some(locked) = self.try_lock() {
             if is_left {
                 self.release(hooks, locked);
-                hooks.notify_task();
+                hooks.act(Act::NotifyTask);
             } else {
                 is_left = self.set_locked(hooks, locked, None, now);
             }
@@ -352,17 +360,17 @@ impl Turns {
         };
         if alarm.needs_task() {
             if let Some(expiry) = expiry {
-                hooks.waits_for_task(expiry);
+                hooks.note(Step::LeavesToTask(expiry.get()));
             }
             drop(locked);
-            hooks.notify_task();
+            hooks.act(Act::NotifyTask);
             return false;
         }
         if let Some(until) = waits_until {
             let is_over = has_waited || alarm.set(until).is_err();
             self.release(hooks, locked);
             if is_over {
-                hooks.notify_task();
+                hooks.act(Act::NotifyTask);
             }
             return is_over;
         }
@@ -376,17 +384,19 @@ impl Turns {
             self.release(hooks, locked);
             return false;
         }
-        let report = hooks.note_wait(tick, now);
-        self.next_check.at(tick);
+        let late = hooks.note(Step::Sets { tick, now });
+        self.next_check.set(tick);
         let set = alarm.set(tick);
         if let Err(missed) = set {
-            hooks.note_missed(missed);
-            self.next_check.at(Tick::NEVER);
+            hooks.note(Step::Misses(missed));
+            self.next_check.set(Tick::NEVER);
         }
         self.release(hooks, locked);
-        hooks.report(report);
+        if let Some(late) = late {
+            hooks.act(Act::Report(late));
+        }
         if set.is_err() {
-            hooks.notify_task();
+            hooks.act(Act::NotifyTask);
         }
         set.is_err()
     }
@@ -398,8 +408,8 @@ impl Turns {
         };
         drop(locked);
         // No change need be notified any more.
-        self.next_check.at(Tick::FIRST);
-        hooks.close(ended);
+        self.next_check.set(Tick::FIRST);
+        hooks.act(Act::Close(ended));
         // Under no lock: the last reference to a runtime drops its remains.
         drop(parts);
     }
@@ -431,7 +441,9 @@ impl Turns {
 
 /// A turn that waits at W.
 enum Wait {
-    Begins,
+    /// From now on, because the driver comes late by this stall.
+    Begins(Late),
+    /// It has begun before, and is not over.
     GoesOn,
 }
 
@@ -441,31 +453,31 @@ impl State {
     fn wait<H: Hooks>(
         &mut self,
         hooks: &H,
-        turn: &mut H::Turn,
-        place: Place,
+        now: Moment,
+        by: TurnBy,
         has_waited: bool,
     ) -> Option<Wait> {
         let alarm = self.living_alarm()?;
-        let may_set = place != Place::Waker || !alarm.needs_task();
+        let may_set = by != TurnBy::Alarm || !alarm.needs_task();
         if let State::Waiting(parts, until) = self {
             let is_over = has_waited || !may_set || parts.alarm.set(*until).is_err();
             if !is_over {
                 return Some(Wait::GoesOn);
             }
-            hooks.wait_ends(turn);
+            hooks.note(Step::WaitEnds(now));
             return None;
         }
         if !may_set {
             return None;
         }
-        let until = hooks.wait(turn)?;
+        let late = hooks.note(Step::Begins(now))?;
         let parts = self.take_to_turn()?;
-        *self = State::Waiting(parts, until);
-        let is_set = self.living_alarm()?.set(until).is_ok();
+        *self = State::Waiting(parts, late.until);
+        let is_set = self.living_alarm()?.set(late.until).is_ok();
         if !is_set {
-            hooks.wait_ends(turn);
+            hooks.note(Step::WaitEnds(now));
         }
-        is_set.then_some(Wait::Begins)
+        is_set.then_some(Wait::Begins(late))
     }
 
     /// The alarm, for a turn, unless another turn has it or the runtime has ended.

@@ -7,14 +7,14 @@
 //!   Turns::turn                    alarm          reads the clock before any shard; this thread
 //!                                                 takes the alarm and makes the turn, or leaves it
 //!                                                 to the thread that makes one
-//!     Driver::wait                 mod            late by a stall: leaves it to a task, which comes
+//!     Driver::begin_wait           mod            late by a stall: leaves it to a task, which comes
 //!                                                 after those that have something to read (`rounds`)
 //!     Driver::fire                 mod
 //!       Stalls::turn_begins        clock            notes a stall, if the driver comes late by one
 //!       Shard::fire_batch          shard            each shard, until none has more than a batch:
 //!                                                   locks it
 //!         Wheel::find_due          wheel            finds what is due, cascades
-//!         LockedWord::judge        shard            judges a deadline (W1)
+//!         LockedWord::decide       shard            decides on a deadline (W1)
 //!         ShardTick::set           shard
 //!       Reporter::wake_all         report           wakes the tasks, under no lock
 //!     Stalls::turn_ends            clock          what is due next waits from then on
@@ -26,7 +26,7 @@
 //!     Driver::request_turn         mod            done, if the alarm is set early enough
 //!       Turns::set_earlier         alarm          left to the thread that holds the alarm's lock,
 //!                                                 to a turn, or to the alarm's task
-//!         Driver::note_wait        mod            what is overdue keeps waiting
+//!         Driver::note_wait        mod            what is due keeps waiting
 //!         Alarm::set               tokio_alarm    too late for its tick: leaves a turn to a task
 //!
 //! a thread disarms the earliest timer of a shard, on a clock that can be paused
@@ -92,7 +92,7 @@ use crate::runtime::Handle;
 use crate::sync::{AtomicBool, AtomicU64, Mutex, Ordering, lock};
 
 use crate::shard::{ExpiryChange, Shard, ShardTick, TurnRequests};
-use alarm::{Alarm, Hooks, Place, Turns};
+use alarm::{Act, Alarm, Hooks, Late, Step, TurnBy, Turns};
 pub(crate) use end::{Life, Watch, on_a_plain_thread};
 use rounds::{ComeRound, Rounds};
 use thread_alarm::ThreadAlarm;
@@ -142,7 +142,7 @@ impl Driver {
         *lock(&self.runtime) = Some((handle.clone(), Arc::downgrade(self)));
         self.begin_with(shards, || TokioAlarm::new(self, handle, life));
         // If the runtime has ended, so has the timer.
-        self.turns.set_for_earliest(&**self);
+        self.look_for_end();
     }
 
     pub(crate) fn begin_on_thread(
@@ -179,18 +179,18 @@ impl Driver {
     fn handle_alarm(&self) {
         // Relaxed: a count on which nothing depends.
         self.wake_ups.fetch_add(1, Ordering::Relaxed);
-        self.turns.turn(self, Place::Waker);
+        self.turns.turn(self, self.now(), TurnBy::Alarm);
     }
 
-    /// Runs when the alarm's task was dropped: from then on a look shows whether the runtime has
-    /// ended.
+    /// Runs when the timer begins, and when the alarm's task was dropped: from then on a look shows
+    /// whether the runtime has ended.
     fn look_for_end(&self) {
-        self.turns.set_for_earliest(self);
+        self.turns.set_for_earliest(self, self.now());
     }
 
     /// Runs in the alarm's task.
     fn handle_task(&self) {
-        self.turns.turn(self, Place::Task);
+        self.turns.turn(self, self.now(), TurnBy::Task);
     }
 
     /// Fires everything due at `now`, a batch of each shard in turn. Returns the time at the end.
@@ -227,63 +227,7 @@ impl Driver {
     }
 }
 
-/// A turn: its clock, and what it finds waiting.
-pub(crate) struct Turn {
-    now: Moment,
-    late_since: Tick,
-    /// The length of a stall that is yet to be reported.
-    stall: Option<Duration>,
-}
-
 impl Hooks for Driver {
-    type Turn = Turn;
-    type Report = Option<Duration>;
-
-    fn turn(&self) -> Turn {
-        Turn {
-            now: self.now(),
-            late_since: Tick::NEVER,
-            stall: None,
-        }
-    }
-
-    fn wait(&self, turn: &mut Turn) -> Option<Tick> {
-        let stalls = self.clock.stalls();
-        if !stalls.may_let_tasks_run(turn.now) || self.clock.is_virtual() {
-            return None;
-        }
-        let until = self.clock.tick().due(self.rounds.begin(turn.now)?);
-        turn.stall = self.note_progress(turn.now);
-        stalls.tasks_run_until(until);
-        Some(until)
-    }
-
-    fn run_tasks(&self, turn: Turn) {
-        self.reporter.driver_was_stalled(turn.stall);
-        let stalls = self.clock.stalls();
-        let Some((runtime, driver)) = lock(&self.runtime).clone() else {
-            return stalls.tasks_have_run();
-        };
-        let due = self.clock.tick().current(turn.now);
-        runtime.spawn(rounds::run(ComeRound(driver), due));
-    }
-
-    fn wait_ends(&self, turn: &Turn) {
-        self.rounds.end(turn.now);
-    }
-
-    fn turn_begins(&self, turn: &mut Turn) {
-        turn.late_since = self.clock.stalls().late_since();
-    }
-
-    fn fire(&self, turn: &mut Turn, wakers: &mut Vec<Waker>) {
-        // On a thread of the runtime, so that plain threads learn of a virtual clock.
-        self.clock.is_virtual();
-        self.reporter
-            .driver_was_stalled(self.note_progress(turn.now));
-        turn.now = self.fire_due(turn.now, turn.late_since, wakers);
-    }
-
     fn expiries(&self) -> [Tick; 2] {
         let (mut first, mut second) = (Tick::NEVER, Tick::NEVER);
         // A shard whose last reference ends here is empty, so under the alarm's lock too its drop
@@ -303,39 +247,84 @@ impl Hooks for Driver {
         [first, second]
     }
 
-    fn turn_ends(&self, turn: &mut Turn, next: Tick) {
-        self.clock.stalls().turn_ends(next, turn.now);
+    fn fire(&self, mut now: Moment, begun: Option<Tick>, wakers: &mut Vec<Waker>) -> Moment {
+        if let Some(begun) = begun {
+            now = now.max(self.clock.tick().start_of(begun)).max(self.now());
+        }
+        // While this turn has the alarm, no other thread writes it.
+        let late_since = self.clock.stalls().late_since();
+        // On a thread of the runtime, so that plain threads learn of a virtual clock.
+        self.clock.is_virtual();
+        self.reporter.driver_was_stalled(self.note_progress(now));
+        self.fire_due(now, late_since, wakers)
     }
 
-    fn passed(&self, turn: &mut Turn, next: Tick) {
-        let passed = self.clock.tick().start_of(next);
-        turn.now = turn.now.max(passed).max(self.now());
+    #[inline(always)] // Each caller needs one arm.
+    fn note(&self, step: Step) -> Option<Late> {
+        match step {
+            Step::Begins(now) => return self.begin_wait(now),
+            Step::WaitEnds(now) => self.rounds.end(now),
+            Step::Ends { next, now } => self.clock.stalls().turn_ends(next, now),
+            Step::Sets { tick, now } => return self.note_wait(tick, now),
+            Step::Misses(tick) => self.clock.note_missed(tick),
+            Step::LeavesToTask(expiry) => self.note_left(expiry),
+        }
+        None
     }
 
-    fn now(&self) -> Moment {
-        self.clock.now_or_epoch()
+    #[inline(always)]
+    fn act(&self, act: Act) {
+        match act {
+            Act::LetTasksRun(now, late) => self.let_tasks_run(now, late),
+            Act::Report(late) => self.reporter.driver_was_stalled(Some(late.by)),
+            Act::NotifyTask => self.notify_task(),
+            Act::Close(ended) => self.close(ended),
+        }
+    }
+}
+
+/// The steps of a turn and of the alarm, one by one.
+impl Driver {
+    /// Lets a turn wait that comes late by a stall.
+    fn begin_wait(&self, now: Moment) -> Option<Late> {
+        let stalls = self.clock.stalls();
+        if !stalls.may_let_tasks_run(now) || self.clock.is_virtual() {
+            return None;
+        }
+        let until = self.clock.tick().due(self.rounds.begin(now)?);
+        let by = self.note_progress(now)?;
+        stalls.tasks_run_until(until);
+        Some(Late { by, until })
     }
 
-    /// Overdue timers keep waiting. If they are gone, no later turn shows the stall, so it is noted
-    /// here.
-    fn note_wait(&self, tick: Tick, now: Moment) -> Option<Duration> {
+    /// Reports a stall, and starts the task that makes the turn after it.
+    fn let_tasks_run(&self, now: Moment, late: Late) {
+        self.reporter.driver_was_stalled(Some(late.by));
+        let stalls = self.clock.stalls();
+        let Some((runtime, driver)) = lock(&self.runtime).clone() else {
+            return stalls.tasks_have_run();
+        };
+        let due = self.clock.tick().current(now);
+        runtime.spawn(rounds::run(ComeRound(driver), due));
+    }
+
+    /// The alarm is set for `tick`. What is due already keeps waiting. If it is gone, no later turn
+    /// shows the stall, so it is noted here.
+    fn note_wait(&self, tick: Tick, now: Moment) -> Option<Late> {
         let stalls = self.clock.stalls();
         if tick.max(stalls.waits_since()) <= self.clock.tick().current(now) {
             return None;
         }
-        let stall = self.note_progress(now);
+        let by = self.note_progress(now);
         stalls.wait_from(tick.max(self.clock.tick().current(now)));
-        stall
+        let until = tick;
+        by.map(|by| Late { by, until })
     }
 
-    fn note_missed(&self, tick: Tick) {
-        self.clock.note_missed(tick);
-    }
-
-    /// If the task comes late, that is a stall. What is linked in the past has not waited: by this
-    /// thread's clock, because a virtual clock has no stalls.
-    fn waits_for_task(&self, expiry: &ShardTick) {
-        let due = expiry.get().max(self.clock.current_tick());
+    /// If the alarm's task comes late, that is a stall. What is linked in the past has not waited:
+    /// by this thread's clock, because a virtual clock has no stalls.
+    fn note_left(&self, expiry: Tick) {
+        let due = expiry.max(self.clock.current_tick());
         self.clock.stalls().wait_from_earlier(due);
     }
 
@@ -359,10 +348,6 @@ impl Hooks for Driver {
         });
     }
 
-    fn report(&self, stall: Option<Duration>) {
-        self.reporter.driver_was_stalled(stall);
-    }
-
     /// Closes every shard, for ever.
     fn close(&self, ended: Moment) {
         // First, so that a thread that finds a shard closed, under its lock, finds the clock ended.
@@ -375,6 +360,10 @@ impl Hooks for Driver {
         // It keeps what is left of the runtime.
         let runtime = lock(&self.runtime).take();
         drop(runtime);
+    }
+
+    fn now(&self) -> Moment {
+        self.clock.now_or_epoch()
     }
 }
 
@@ -389,7 +378,7 @@ impl TurnRequests for Driver {
     fn request_turn(&self, change: ExpiryChange, expiry: &ShardTick) {
         match change {
             ExpiryChange::Earlier(tick) if !self.turns.next_check().comes_by(tick) => {
-                self.turns.set_earlier(self, expiry);
+                self.turns.set_earlier(self, expiry, self.now());
             }
             ExpiryChange::Deferred => {
                 // The task runs before the runtime is idle, and so before its time runs.
@@ -648,7 +637,7 @@ mod tests {
         begin(&driver, |_| true);
         driver.clock.stalls().wait_from(Tick::FIRST);
         thread::sleep(Duration::from_millis(60));
-        driver.turns.set_for_earliest(&*driver);
+        driver.look_for_end();
         assert_eq!(driver.clock.stalls().count(), 1);
     }
 

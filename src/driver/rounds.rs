@@ -108,7 +108,7 @@ pub(super) async fn run(tasks: ComeRound, due: Tick) {
         }
     }
     if let Some(driver) = tasks.0.upgrade() {
-        driver.turns.end_wait(&*driver);
+        driver.turns.end_wait(&*driver, driver.now());
     }
 }
 

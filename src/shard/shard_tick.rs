@@ -40,7 +40,7 @@ impl ShardTick {
 
     #[inline]
     pub(crate) fn lower_to(&self, due: Tick, held: LockHeld<'_>) -> ExpiryChange {
-        if due >= self.0.about() {
+        if due >= self.0.get_relaxed() {
             return ExpiryChange::None;
         }
         self.set(due, held);
@@ -48,7 +48,7 @@ impl ShardTick {
     }
 
     pub(crate) fn defer_to(&self, next: Tick, held: LockHeld<'_>) -> ExpiryChange {
-        if next <= self.0.about() {
+        if next <= self.0.get_relaxed() {
             return ExpiryChange::None;
         }
         self.set(next, held);

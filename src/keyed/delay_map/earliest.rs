@@ -49,7 +49,7 @@ impl Earliest {
     #[inline]
     pub(crate) fn write(&self, part: usize, tick: Tick) -> Tick {
         let written = &self.parts[part];
-        let before = written.about();
+        let before = written.get_relaxed();
         if tick != before {
             written.set(tick);
         }
@@ -64,7 +64,7 @@ impl Earliest {
     /// Like `write`, but keeps an earlier tick. Returns whether it has lowered the tick.
     #[inline]
     pub(crate) fn lower(&self, part: usize, tick: Tick) -> bool {
-        let is_earlier = tick < self.parts[part].about();
+        let is_earlier = tick < self.parts[part].get_relaxed();
         if is_earlier {
             self.write(part, tick);
         }

@@ -137,7 +137,7 @@ impl StreamWaker {
 impl StreamWaker {
     /// S1.
     pub(crate) fn stop_waiting(&self) {
-        self.stream.next_check.at(Tick::FIRST);
+        self.stream.next_check.set(Tick::FIRST);
     }
 
     /// S3: registers the waker, unless it is here already. It is cloned and dropped under no lock.
@@ -159,7 +159,7 @@ impl StreamWaker {
         let set = set(earliest);
         // S5.
         if set.is_pending() {
-            self.stream.next_check.at(earliest);
+            self.stream.next_check.set(earliest);
         }
         set
     }

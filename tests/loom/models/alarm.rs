@@ -1,12 +1,14 @@
 //! The protocol of turns: interleavings of arms with turns, on the crate's own `Turns`. The
 //! driver's shards are only their next expiries, and its alarm is only a number.
 
+use std::time::Duration;
+
 use loom::sync::Arc;
 use loom::thread;
 
 use super::with_few_preemptions;
 use crate::clock::tick::{Moment, Tick};
-use crate::driver::alarm::{Alarm, Hooks, Place, Turns};
+use crate::driver::alarm::{Act, Alarm, Hooks, Late, Step, TurnBy, Turns};
 use crate::shard::lock::LockHeld;
 use crate::shard::shard_tick::{ExpiryChange, ShardTick};
 use crate::sync::{self, AtomicBool, AtomicU64, Mutex, Ordering};
@@ -31,6 +33,12 @@ struct Driven {
 
 /// By when a turn is made that waits.
 const WAITS_UNTIL: Tick = Tick::new(9);
+
+/// What a late turn finds.
+const LATE: Late = Late {
+    by: Duration::from_secs(1),
+    until: WAITS_UNTIL,
+};
 
 /// An alarm that is only a number.
 #[derive(Clone)]
@@ -76,7 +84,7 @@ impl Driven {
             waits: AtomicU64::new(0),
         };
         driven.turns.begin(|| Box::new(driven.number.clone()));
-        driven.turns.next_check().at(Tick::new(1));
+        driven.turns.next_check().set(Tick::new(1));
         Arc::new(driven)
     }
 
@@ -88,12 +96,12 @@ impl Driven {
         let change = expiry.lower_to(tick, LockHeld::by(&locked));
         drop(locked);
         if change != ExpiryChange::None && !self.turns.next_check().comes_by(tick) {
-            self.turns.set_earlier(self, expiry);
+            self.turns.set_earlier(self, expiry, Moment::EPOCH);
         }
     }
 
     fn fire(&self) {
-        self.turns.turn(self, Place::Waker);
+        self.turns.turn(self, Moment::EPOCH, TurnBy::Alarm);
     }
 
     fn is_set_for(&self) -> Tick {
@@ -102,26 +110,16 @@ impl Driven {
 }
 
 impl Hooks for Driven {
-    type Turn = ();
-    type Report = ();
-
-    fn turn(&self) {}
-
-    fn wait(&self, (): &mut ()) -> Option<Tick> {
-        let is_late = self.is_late.swap(false, Ordering::Relaxed);
-        is_late.then_some(WAITS_UNTIL)
+    fn expiries(&self) -> [Tick; 2] {
+        let expiries = self.expiries.iter().map(|(expiry, _)| expiry.get());
+        [expiries.min().unwrap(), Tick::NEVER]
     }
 
-    fn run_tasks(&self, (): ()) {
-        self.waits.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn wait_ends(&self, (): &()) {}
-
-    fn turn_begins(&self, _: &mut ()) {}
-
-    fn fire(&self, _: &mut (), _: &mut Vec<std::task::Waker>) {
+    fn fire(&self, now: Moment, begun: Option<Tick>, _: &mut Vec<std::task::Waker>) -> Moment {
         assert_eq!(self.is_turning.swap(1, Ordering::Relaxed), 0, "one turns");
+        if let Some(begun) = begun {
+            self.present.fetch_max(begun.get(), Ordering::AcqRel);
+        }
         self.made.fetch_add(1, Ordering::Relaxed);
         let present = Tick::new(self.present.load(Ordering::Acquire));
         for (expiry, lock) in &self.expiries {
@@ -131,37 +129,25 @@ impl Hooks for Driven {
             }
         }
         self.is_turning.store(0, Ordering::Relaxed);
+        now
     }
 
-    fn expiries(&self) -> [Tick; 2] {
-        let expiries = self.expiries.iter().map(|(expiry, _)| expiry.get());
-        [expiries.min().unwrap(), Tick::NEVER]
+    fn note(&self, step: Step) -> Option<Late> {
+        let Step::Begins(_) = step else {
+            return None;
+        };
+        let is_late = self.is_late.swap(false, Ordering::Relaxed);
+        is_late.then_some(LATE)
     }
 
-    fn turn_ends(&self, _: &mut (), _: Tick) {}
-
-    fn passed(&self, _: &mut (), next: Tick) {
-        self.present.fetch_max(next.get(), Ordering::AcqRel);
-    }
-
-    fn now(&self) -> Moment {
-        Moment::EPOCH
-    }
-
-    fn note_wait(&self, _: Tick, _: Moment) {}
-
-    fn note_missed(&self, _: Tick) {}
-
-    fn waits_for_task(&self, _: &ShardTick) {}
-
-    fn notify_task(&self) {
-        self.notified.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn report(&self, (): ()) {}
-
-    fn close(&self, _: Moment) {
-        self.closed.fetch_add(1, Ordering::Relaxed);
+    fn act(&self, act: Act) {
+        let count = match act {
+            Act::LetTasksRun(..) => &self.waits,
+            Act::NotifyTask => &self.notified,
+            Act::Close(_) => &self.closed,
+            Act::Report(_) => return,
+        };
+        count.fetch_add(1, Ordering::Relaxed);
     }
 }
 
@@ -170,7 +156,7 @@ impl Hooks for Driven {
 fn what_is_armed_for_a_missed_tick_is_left_to_the_task() {
     with_few_preemptions(|| {
         let driven = Driven::new();
-        driven.turns.next_check().at(Tick::new(9));
+        driven.turns.next_check().set(Tick::new(9));
         driven.number.passed.store(5, Ordering::Release);
         driven.present.store(5, Ordering::Release);
         let other = {
@@ -180,7 +166,7 @@ fn what_is_armed_for_a_missed_tick_is_left_to_the_task() {
         driven.arm(0, 5);
         other.join().unwrap();
         assert!(driven.notified.load(Ordering::Relaxed) > 0);
-        driven.turns.turn(&*driven, Place::Task);
+        driven.turns.turn(&*driven, Moment::EPOCH, TurnBy::Task);
         for (expiry, _) in &driven.expiries {
             assert_eq!(expiry.get(), Tick::NEVER);
         }
@@ -228,7 +214,7 @@ fn no_arm_is_lost_beside_a_turn_that_waits() {
         assert_eq!(driven.waits.load(Ordering::Relaxed), 1);
         assert_eq!(driven.made.load(Ordering::Relaxed), 0, "it waits");
         assert_eq!(driven.is_set_for(), WAITS_UNTIL);
-        driven.turns.end_wait(&*driven);
+        driven.turns.end_wait(&*driven, Moment::EPOCH);
         assert_eq!(driven.is_set_for(), Tick::new(5));
     });
 }
@@ -242,9 +228,9 @@ fn a_wait_that_ends_as_the_lock_is_taken_is_over() {
         driven.fire();
         let asks = {
             let driven = driven.clone();
-            thread::spawn(move || driven.turns.set_for_earliest(&*driven))
+            thread::spawn(move || driven.turns.set_for_earliest(&*driven, Moment::EPOCH))
         };
-        driven.turns.end_wait(&*driven);
+        driven.turns.end_wait(&*driven, Moment::EPOCH);
         asks.join().unwrap();
         let is_made = driven.made.load(Ordering::Relaxed) > 0;
         assert!(is_made || driven.notified.load(Ordering::Relaxed) > 0);
@@ -266,7 +252,7 @@ fn a_wait_does_not_end_with_the_one_before() {
             fires.join().unwrap();
             assert_eq!(driven.waits.load(Ordering::Relaxed), waits);
             assert_eq!(driven.made.load(Ordering::Relaxed), waits - 1, "it waits");
-            driven.turns.end_wait(&*driven);
+            driven.turns.end_wait(&*driven, Moment::EPOCH);
             assert_eq!(driven.made.load(Ordering::Relaxed), waits);
         }
     });
@@ -285,7 +271,7 @@ fn a_turn_that_waits_is_made_at_its_last_tick() {
             .store(WAITS_UNTIL.get(), Ordering::Release);
         let asks = {
             let driven = driven.clone();
-            thread::spawn(move || driven.turns.set_for_earliest(&*driven))
+            thread::spawn(move || driven.turns.set_for_earliest(&*driven, Moment::EPOCH))
         };
         // The thread reads this under the lock, so loom lets it come between.
         driven.number.has_ended.store(false, Ordering::Release);
