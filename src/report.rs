@@ -17,8 +17,11 @@ use crate::sync::{AtomicU64, Ordering};
 /// The reports of one timer. Nothing depends on the order of its counts, so they are Relaxed.
 #[derive(Debug, Default)]
 pub(crate) struct Reporter {
+    /// The timer's, for events.
     name: Option<Arc<str>>,
+    /// How many wakers have panicked.
     pub(crate) waker_panics: AtomicU64,
+    /// How many inserts into the timer's maps were rejected.
     pub(crate) rejected_inserts: AtomicU64,
 }
 

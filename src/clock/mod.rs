@@ -31,19 +31,23 @@ use pausable::{HAS_TEST_UTIL, can_be_paused};
 use stalls::Stalls;
 use tick::{AtomicTick, Moment, Tick, TickLength};
 
+/// The clock of one timer, shared by its driver and its shards.
 #[derive(Debug)]
 pub(crate) struct Clock {
+    /// The instant of [`Moment::EPOCH`], at which the first tick begins.
     epoch: Instant,
+    /// How long a tick is.
     tick: TickLength,
     /// The runtime whose clock it is, if that can be paused. Otherwise it is the system's.
     pausable: Option<Id>,
     /// Whether a thread has seen that the clock is not the system's. Never cleared.
     was_seen_virtual: AtomicBool,
+    /// The stalls of the timer's driver.
     stalls: Stalls,
     /// The latest tick that some thread found too late to set the alarm for. What is armed for it
     /// is due at once, as with tokio. `NEVER` after the end, once that is written.
     missed: AtomicTick,
-    /// When the runtime shut down. Written before any shard is closed, never cleared.
+    /// When the runtime ended. Written before any shard is closed, never cleared.
     ended: OnceLock<Moment>,
 }
 

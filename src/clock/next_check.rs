@@ -27,6 +27,7 @@
 use super::tick::{AtomicTick, Tick};
 use crate::sync::{Ordering, fence};
 
+/// The tick of a party's next check.
 #[derive(Debug)]
 pub(crate) struct NextCheck(AtomicTick);
 
@@ -54,6 +55,7 @@ impl NextCheck {
         after < tick && tick < before
     }
 
+    /// The tick that was set last, for the party itself.
     pub(crate) fn tick(&self) -> Tick {
         self.0.get_relaxed()
     }

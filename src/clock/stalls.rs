@@ -65,9 +65,12 @@ const SHORTEST_GRACE: Duration = Duration::from_millis(100);
 /// When a deadline whose grace is over is looked at again, while tasks have yet to run.
 const NEXT_LOOK: Duration = Duration::from_millis(10);
 
+/// The stalls of one driver.
 #[derive(Debug)]
 pub(crate) struct Stalls {
+    /// How long a tick is.
     tick: TickLength,
+    /// Whether a stall gives deadlines a grace, as `Builder::stall_grace` says.
     has_grace: bool,
     /// The tick since which due timers have waited for the driver. Written only by a turn, by a
     /// thread that holds the alarm's lock without a turn, or by the one that closes the timer.
@@ -76,13 +79,14 @@ pub(crate) struct Stalls {
     late_since: AtomicTick,
     /// Stalls that have moved a deadline that may still be pending, in their order.
     pub(super) recent: Mutex<Vec<Stall>>,
-    /// When the last stall that gave a grace ended.
+    /// When the last stall that gave a grace ended, as bits of a [`Moment`].
     last_end: AtomicU64,
     /// Whether the driver may let tasks run before the first turn after a stall.
     lets_tasks_run: AtomicBool,
     /// Whether tasks run that have something to read after a stall. Until they have, no timer of
     /// that stall fires unless a turn has waited for as long as one may (`driver::rounds`).
     tasks_run: AtomicBool,
+    /// How many stalls there were.
     count: AtomicU64,
     /// Their total length, in nanoseconds.
     total: AtomicU64,
@@ -261,11 +265,14 @@ impl Stalls {
     }
 }
 
+/// A time in which the driver made no progress, though something was due.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Stall {
     /// Since when something waited. A timer linked at an earlier tick was due before.
     from: Tick,
+    /// When the driver went on.
     end: Moment,
+    /// From the start of `from` to `end`.
     length: Duration,
 }
 

@@ -15,6 +15,7 @@ use crate::sync::{AtomicU64, Ordering};
 pub(crate) struct Tick(u64);
 
 impl Tick {
+    /// The tick that begins at the epoch.
     pub(crate) const FIRST: Tick = Tick(0);
 
     /// The tick that never comes: nothing is armed, requested or waited for.
@@ -74,6 +75,7 @@ impl AtomicTick {
 pub(crate) struct Moment(i64);
 
 impl Moment {
+    /// The moment from which a timer counts.
     pub(crate) const EPOCH: Moment = Moment(0);
 
     /// The end of time, in 62 bits.
@@ -118,11 +120,13 @@ impl Moment {
 /// of a tick that a clock reaches has at most [`TICK_BITS`] bits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TickLength {
+    /// The length itself, in nanoseconds.
     nanos: u64,
     /// `2^64 / nanos` or a little less, for divisions by a multiplication.
     reciprocal: u64,
 }
 
+/// How many bits a tick that some clock reaches takes.
 pub(crate) const TICK_BITS: u32 = 43;
 
 impl TickLength {

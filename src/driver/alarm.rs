@@ -1,8 +1,8 @@
 //! The protocol of turns: who sets the alarm, who makes a turn, and who finds the end.
 //!
-//! [`Turns`] holds the alarm behind a lock. [`Hooks`] are what the driver does at the steps: it reads
-//! and fires its shards, and notes what the protocol does under the lock and acts on it after that.
-//! `tests/loom` compiles this file.
+//! [`Turns`] holds the alarm behind a lock. [`Hooks`] are what the driver does at the steps: it
+//! reads its shards and fires what is due. It takes note of steps under the lock, and acts on them
+//! after it. `tests/loom` compiles this file.
 //!
 //! A thread that arms something earlier takes the lock, compares, and sets the alarm. A turn takes
 //! the lock when it begins, and again when it reads the next expiries and sets the alarm. In
@@ -127,8 +127,8 @@ pub(crate) trait Hooks {
 
 /// A step of the protocol that the driver takes note of.
 pub(crate) enum Step {
-    /// T1: a turn has come at this moment. It takes the alarm, unless it is late by a stall: then it
-    /// waits until a tick.
+    /// T1: a turn has come at this moment. It takes the alarm, unless it is late by a stall: then
+    /// it waits until a tick.
     Begins(Moment),
     /// T1: a turn that has waited takes the alarm, at this moment.
     WaitEnds(Moment),
@@ -174,6 +174,7 @@ pub(crate) enum TurnBy {
     Task,
 }
 
+/// The alarm of a driver, and the turns that it causes.
 pub(crate) struct Turns {
     /// The alarm, and where its turns stand.
     state: Mutex<State>,
@@ -187,6 +188,7 @@ pub(crate) struct Turns {
     next_check: NextCheck,
 }
 
+/// Which thread has the alarm.
 enum State {
     /// There is no alarm yet.
     NotBegun,
@@ -202,6 +204,7 @@ enum State {
 
 /// What a turn takes along.
 struct Parts {
+    /// It is set only by a thread that holds the lock, or by the turn that has it.
     alarm: Box<dyn Alarm>,
     /// The buffer for the wakers of a turn, empty outside of one.
     wakers: Vec<Waker>,

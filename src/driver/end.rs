@@ -28,6 +28,7 @@ use std::time::Duration;
 use super::Driver;
 use crate::runtime::{Handle, RuntimeFlavor};
 
+/// How long a timer outlives a time driver that ends before its tasks are dropped.
 pub(super) const A_WHILE: Duration = Duration::from_millis(300);
 
 /// Only builds with this flag have the alternative timer.
@@ -48,9 +49,11 @@ pub(crate) fn on_a_plain_thread<R: Send>(runtime: &Handle, build: impl FnOnce() 
 /// Whether a timer can be built on a runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Life {
+    /// Its timers may be touched.
     Alive,
     /// It drops its tasks, and may yet drop the asking one.
     Ends,
+    /// It takes no task, and no task asks.
     Ended,
 }
 
@@ -81,30 +84,32 @@ pub(super) fn wake_later(waker: Waker) -> bool {
     thread.spawn(wait).is_ok()
 }
 
-/// A place in the driver's list of waits, vacated on drop.
+/// A wait in the driver's list, taken out on drop.
 pub(crate) struct Watch {
+    /// Keeps the list.
     driver: Arc<Driver>,
-    place: usize,
+    /// The wait's in that list.
+    index: usize,
 }
 
 impl Watch {
     pub(crate) fn new(driver: &Arc<Driver>) -> Watch {
         Watch {
             driver: driver.clone(),
-            place: driver.waits.insert(),
+            index: driver.waits.insert(),
         }
     }
 
     /// Ready once the runtime has ended. Until then `waker` is registered.
     pub(crate) fn poll_end(&mut self, waker: &Waker) -> Poll<()> {
         let driver = &self.driver;
-        (driver.waits).poll(self.place, waker, || driver.clock.has_ended())
+        (driver.waits).poll(self.index, waker, || driver.clock.has_ended())
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        self.driver.waits.remove(self.place);
+        self.driver.waits.remove(self.index);
     }
 }
 

@@ -99,10 +99,13 @@ use thread_alarm::ThreadAlarm;
 use tokio_alarm::TokioAlarm;
 use waits::Waits;
 
+/// The driver of one timer. Its alarm, its shards and the waits for its end hang on it.
 pub(crate) struct Driver {
+    /// The alarm, and who makes a turn.
     turns: Turns,
     /// A shard is dropped once no thread can arm on it and nothing is armed in it.
     shards: OnceLock<Box<[Weak<Shard>]>>,
+    /// The timer's, which the shards share.
     clock: Arc<Clock>,
     /// Notifies the alarm's task, which makes a turn, where there is one.
     alarm_task: Arc<Notify>,
@@ -113,10 +116,13 @@ pub(crate) struct Driver {
     is_turn_spawned: AtomicBool,
     /// Where tasks are spawned. `None` after the end.
     runtime: Mutex<Option<(Handle, Weak<Driver>)>>,
+    /// When tasks last ran first after a stall.
     rounds: Rounds,
     /// Wakers for the end, with nothing armed. The driver takes them away when it closes.
     waits: Waits,
+    /// How often the alarm has fired.
     wake_ups: AtomicU64,
+    /// Wakes tasks, and reports stalls.
     reporter: Reporter,
 }
 
@@ -162,8 +168,8 @@ impl Driver {
     }
 
     /// How many timers are due by a tick. `None` for very many.
-    fn overdue(&self, due: Tick) -> Option<usize> {
-        self.shards().map(|shard| shard.overdue(due)).sum()
+    fn count_due(&self, tick: Tick) -> Option<usize> {
+        self.shards().map(|shard| shard.count_due(tick)).sum()
     }
 
     #[inline]
@@ -424,7 +430,9 @@ mod tests {
 
     /// An alarm that calls something when it is set for the first time.
     struct Calls<F> {
+        /// What it calls, until it has.
         first: Option<F>,
+        /// What it answers to `ended`.
         ended: Option<Moment>,
     }
 
@@ -586,13 +594,13 @@ mod tests {
 
     /// The alarm's task has yet to set the alarm again, after a turn that took a second.
     #[test]
-    fn what_is_left_to_the_task_raises_no_tick_of_an_overdue_timer() {
+    fn what_is_left_to_the_task_raises_no_tick_of_a_timer_that_is_due() {
         let driver = driver_of_a_second(None);
         driver.begin_with(&[], || OfTask);
-        let (stalls, overdue) = (driver.clock.stalls(), Tick::new(5));
-        stalls.turn_ends(overdue, driver.clock.now());
+        let (stalls, due) = (driver.clock.stalls(), Tick::new(5));
+        stalls.turn_ends(due, driver.clock.now());
         set_for_an_hour(&driver);
-        assert_eq!(stalls.late_since(), overdue);
+        assert_eq!(stalls.late_since(), due);
         assert!(stalls.waits_since() >= Tick::new(1_000));
     }
 

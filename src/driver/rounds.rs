@@ -19,7 +19,7 @@
 //! - **When have they come round?** The task goes through *rounds*. In each it lets the runtime's
 //!   driver hand out what lies in the sockets, by a short sleep of tokio's, and goes to the end of
 //!   the run queue some times. Tasks that had something to read have then dropped or reset their
-//!   timers. So they have come round once a round leaves as many timers overdue as it found. How
+//!   timers. So they have come round once a round leaves as many timers due as it found. How
 //!   much tokio does in a round only decides how many it takes.
 //! - The first [`FEWEST`] rounds never end it. After a stop by signals the runtime's driver may
 //!   have handed out nothing in the first. And a task that only writes down when it last read
@@ -51,27 +51,30 @@ use super::Driver;
 use crate::clock::tick::{Moment, Tick};
 use crate::sync::{AtomicU64, Ordering};
 
-/// As long as the shortest grace of a deadline.
+/// How long a wait takes at most: as long as the shortest grace of a deadline.
 const LONGEST: Duration = Duration::from_millis(100);
 
 /// For so many times as long as a wait took, none begins.
 const REST: u32 = 4;
 
-/// Some milliseconds on a runtime that is idle otherwise.
+/// The least number of rounds. They take some milliseconds on a runtime that is idle otherwise.
 const FEWEST: usize = 4;
 
 /// How often the task goes to the end of the run queue in a round. More save rounds where very many
 /// tasks are ready.
 const YIELDS: usize = 64;
 
-/// Where tasks are always ready, tokio may run dozens of them for each of these times. Without this
-/// a round would take seconds there.
+/// How long a round goes on. Where tasks are always ready, tokio may run dozens of them each time
+/// that the task goes to the end. Without this a round would take seconds there.
 const LONGEST_ROUND: Duration = Duration::from_millis(10);
 
+/// When the last wait began, and when the next one may.
 #[derive(Debug, Default)]
 pub(super) struct Rounds {
-    /// As bits of a [`Moment`], like the next one. Relaxed: the alarm's lock orders both.
+    /// When the last wait began, as bits of a [`Moment`], like the next one. Relaxed: the alarm's
+    /// lock orders both.
     began: AtomicU64,
+    /// Before this no wait begins.
     rests_until: AtomicU64,
 }
 
@@ -94,7 +97,7 @@ impl Rounds {
 }
 
 /// Ends once the other tasks have come round, and then makes the turn that waits for that. `due` is
-/// the tick up to which a timer is overdue.
+/// the tick of the turn.
 pub(super) async fn run(tasks: ComeRound, due: Tick) {
     let began = Instant::now();
     let mut progress = Progress::default();
@@ -103,7 +106,7 @@ pub(super) async fn run(tasks: ComeRound, due: Tick) {
         let Some(driver) = tasks.0.upgrade() else {
             return;
         };
-        if (is_whole || began.elapsed() >= LONGEST) && progress.ends_with(driver.overdue(due)) {
+        if (is_whole || began.elapsed() >= LONGEST) && progress.ends_with(driver.count_due(due)) {
             break;
         }
     }
@@ -129,17 +132,18 @@ async fn go_round() -> bool {
 /// What the rounds so far have shown.
 #[derive(Default)]
 struct Progress {
+    /// How many there were.
     rounds: usize,
-    /// How many timers the last round left overdue. `None` is very many, or no round.
-    overdue: Option<usize>,
+    /// How many timers the last one left due. `None` is very many, or no round.
+    left: Option<usize>,
 }
 
 impl Progress {
-    /// Whether all tasks have run with one more round, which has left so many timers overdue.
+    /// Whether all tasks have run with one more round, which has left so many timers due.
     fn ends_with(&mut self, left: Option<usize>) -> bool {
         self.rounds += 1;
-        let has_changed = left.is_none() || left != self.overdue;
-        self.overdue = left;
+        let has_changed = left.is_none() || left != self.left;
+        self.left = left;
         self.rounds >= FEWEST && !has_changed
     }
 }

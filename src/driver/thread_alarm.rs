@@ -18,6 +18,7 @@ use super::Driver;
 use super::alarm::Alarm;
 use crate::clock::tick::Tick;
 
+/// The sending end of the channel to the thread.
 pub(super) struct ThreadAlarm(Sender<Tick>);
 
 impl ThreadAlarm {

@@ -135,6 +135,7 @@ use crate::clock::{Clock, FAR};
 use crate::runtime::coop::unconstrained;
 use crate::runtime::{Handle, Id};
 
+/// The sleeps, and what this thread knows of their time driver. Used under the alarm's lock.
 pub(super) struct TokioAlarm {
     /// A pair, or the alarm and the end sleep.
     sleeps: [TickSleep; 2],
@@ -142,10 +143,13 @@ pub(super) struct TokioAlarm {
     is_pair: bool,
     /// Whether the second sleep was set at the end of time, once.
     is_end_watched: bool,
+    /// Translates ticks to tokio's instants.
     clock: Arc<Clock>,
+    /// What the sleeps wake, and what knows whether the alarm's task was dropped.
     alarm_waker: Arc<AlarmWaker>,
-    /// Of `alarm_waker`.
+    /// Of `alarm_waker`, made once.
     waker: Waker,
+    /// When the time driver was found to have ended. From then on no sleep is touched.
     time_driver_ended: Option<Moment>,
     /// How much longer than the time driver the timer lives.
     linger: Duration,
@@ -379,7 +383,9 @@ impl TokioAlarm {
 
 /// A tokio sleep, and the tick that it was last reset to.
 struct TickSleep {
+    /// In no task, with the alarm's waker.
     sleep: Pin<Box<Sleep>>,
+    /// `NEVER` for the end of time, `FIRST` for the past and before the first reset.
     tick: Tick,
 }
 
@@ -455,8 +461,11 @@ impl Drop for ShutdownSentinel {
     }
 }
 
+/// Makes a turn where it is woken.
 struct AlarmWaker {
+    /// Weak, because tokio keeps the waker.
     driver: Weak<Driver>,
+    /// Whether the alarm's task was dropped, and with it the other tasks of the runtime.
     is_shutting_down: AtomicBool,
 }
 

@@ -18,6 +18,7 @@ use slab::Slab;
 
 use crate::sync::{Mutex, lock};
 
+/// The wakers of all that wait, each at the index of its wait.
 pub(crate) struct Waits(Mutex<Slab<Waker>>);
 
 impl Waits {
@@ -25,15 +26,15 @@ impl Waits {
         Waits(Mutex::new(Slab::new()))
     }
 
-    /// A place in the list.
+    /// Begins a wait, and returns its index in the list.
     pub(crate) fn insert(&self) -> usize {
         lock(&self.0).insert(Waker::noop().clone())
     }
 
-    /// Ready once the end is noted. Until then `waker` is left in the place.
+    /// Ready once the end is noted. Until then `waker` is left in the list.
     pub(crate) fn poll(
         &self,
-        place: usize,
+        index: usize,
         waker: &Waker,
         has_ended: impl FnOnce() -> bool,
     ) -> Poll<()> {
@@ -45,15 +46,15 @@ impl Waits {
             return Poll::Ready(());
         }
         // N2.
-        std::mem::swap(&mut waits[place], &mut waker);
+        std::mem::swap(&mut waits[index], &mut waker);
         drop(waits);
         Poll::Pending
     }
 
-    /// Vacates a place. Without waits the list keeps no memory.
-    pub(crate) fn remove(&self, place: usize) {
+    /// Ends a wait. Without any the list keeps no memory.
+    pub(crate) fn remove(&self, index: usize) {
         let mut waits = lock(&self.0);
-        let _waker = waits.try_remove(place);
+        let _waker = waits.try_remove(index);
         if waits.is_empty() {
             *waits = Slab::new();
         }

@@ -27,9 +27,12 @@ use crate::error::Cancelled;
 use crate::runtime::coop;
 use crate::wheel::Key;
 
+/// A deadline of a future, a handle or a map, borrowed for one call.
 #[derive(Clone, Copy)]
 pub(crate) struct DeadlineRef<'a> {
+    /// The shard in which its timer lies.
     pub(crate) shard: &'a Arc<Shard>,
+    /// Whether it is pending, when it is due, and its timer's key.
     pub(crate) word: &'a Arc<Word>,
 }
 

@@ -154,8 +154,8 @@ mod tests {
         expected: Changed,
     }
 
-    /// Each line has the due, the timeout and the call, in milliseconds. Then come the decision that
-    /// it finds, the new due, and the decision that it makes.
+    /// Each line has the due, the timeout and the call, in milliseconds. Then come the decision
+    /// that it finds, the new due, and the decision that it makes.
     macro_rules! cases {
         ($(
             $due:literal, $timeout:literal, $change:expr =>

@@ -6,15 +6,16 @@
 
 use std::time::Duration;
 
-/// The limits: 1, 2, 4, .. 32,768 ms.
+/// How many bounds there are: 1, 2, 4, .. 32,768 ms.
 const LIMITS: usize = 16;
 
+/// Timers that fired, by how late they were.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FiredCounts {
     /// Entry 0 counts timers at most 1 ms late, entry `i` those `2^(i-1)` to `2^i` ms late, the
     /// last one all later ones.
     pub(crate) by_lateness: [u64; LIMITS + 1],
-    /// In nanoseconds.
+    /// How late they were together, in nanoseconds.
     pub(crate) sum: u64,
 }
 

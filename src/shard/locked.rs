@@ -17,24 +17,33 @@ use crate::clock::tick::Tick;
 use crate::sync::{MutexGuard, lock};
 use crate::wheel::{Key, Wheel};
 
+/// What the lock of a shard guards.
 #[derive(Default)]
 pub(super) struct ShardState {
+    /// All that is armed in the shard.
     pub(super) wheel: Wheel<Entry>,
     /// All counts but those of the wheel.
     pub(super) counts: Counts,
 }
 
+/// What the wheel holds of a timer beside its due.
 pub(super) struct Entry {
+    /// Of the task that polled last. `None` before the first poll of a deadline.
     pub(super) waker: Option<Waker>,
     /// When a deadline, or a sleep that was reset to later, is truly due. Any other timer is due at
     /// the tick of its link.
     pub(super) word: Option<Arc<Word>>,
 }
 
+/// A shard with its lock held, and the work that must follow the lock.
 pub(super) struct Locked<'a> {
+    /// Whose lock it is.
     pub(super) shard: &'a Shard,
+    /// The guard, and what it guards.
     pub(super) state: MutexGuard<'a, ShardState>,
+    /// What the driver is notified of.
     change: ExpiryChange,
+    /// The tick at which a timer was linked. `NEVER` for none.
     linked: Tick,
     /// The waker of the timer that was unlinked or made earlier, if any.
     pub(super) waker: Option<Waker>,

@@ -60,13 +60,19 @@ use word::{MapTag, Word};
 /// On cache lines of its own, because each worker writes its own shard all the time.
 #[repr(align(128))]
 pub(crate) struct Shard {
+    /// The wheel, and counts.
     state: Mutex<ShardState>,
+    /// No timer of the wheel is due before this tick ([`shard_tick`]).
     next_expiry: ShardTick,
+    /// How far the last turn came ([`turned_to`]).
     turned_to: ShardTick,
     /// As the last turn ended, the tick at which the wheel had work after the next expiry. A hint.
     after_next: ShardTick,
+    /// The timer's, which its shards share.
     clock: Arc<Clock>,
+    /// The timer's, which holds the shard weakly.
     driver: Arc<dyn TurnRequests>,
+    /// Which of the timer's shards it is.
     index: usize,
 }
 
@@ -82,8 +88,11 @@ pub(crate) trait TurnRequests: Send + Sync + RefUnwindSafe {
 /// Counts of a shard: totals, and the pending timers now.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
+    /// Timers that are armed now, from the wheel.
     pub(crate) pending: usize,
+    /// Timers that were ever armed, from the wheel.
     pub(crate) armed: u64,
+    /// Timers that fired, and how late.
     pub(crate) fired: FiredCounts,
     /// Deadlines that a stall gave a grace.
     pub(crate) spared: u64,
@@ -245,7 +254,7 @@ impl Shard {
     }
 
     /// How many timers are truly due by a tick. `None` if there are very many to look at.
-    pub(crate) fn overdue(&self, tick: Tick) -> Option<usize> {
+    pub(crate) fn count_due(&self, tick: Tick) -> Option<usize> {
         /// Looking at as many takes some hundred microseconds.
         const MANY: usize = 8192;
         let state = lock(&self.state);
@@ -256,12 +265,12 @@ impl Shard {
                 .map_or(Some(Tick::new(due)), |word| word.due());
             due.is_some_and(|due| due <= tick)
         };
-        let (mut looked_at, mut overdue) = (0, 0);
+        let (mut looked_at, mut count) = (0, 0);
         for (due, entry) in state.wheel.begun_by(tick.get()).take(MANY + 1) {
             looked_at += 1;
-            overdue += usize::from(is_due(due, entry));
+            count += usize::from(is_due(due, entry));
         }
-        (looked_at <= MANY).then_some(overdue)
+        (looked_at <= MANY).then_some(count)
     }
 
     /// Fires at most a batch of the timers due at tick `now`, and pushes their wakers to `wakers`,

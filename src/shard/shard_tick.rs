@@ -13,6 +13,7 @@
 use super::lock::LockHeld;
 use crate::clock::tick::{AtomicTick, Tick};
 
+/// A tick that is written only with proof of the shard's lock.
 #[derive(Debug)]
 pub(crate) struct ShardTick(AtomicTick);
 
@@ -20,7 +21,9 @@ pub(crate) struct ShardTick(AtomicTick);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the driver has to be notified, after the lock"]
 pub(crate) enum ExpiryChange {
+    /// It stays, or the alarm that is set comes in time.
     None,
+    /// It was lowered to this tick.
     Earlier(Tick),
     /// It was deferred, so the expiries are to be read again. Only on a clock that can be paused.
     Deferred,

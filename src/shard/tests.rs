@@ -128,20 +128,20 @@ fn a_slot_that_becomes_crowded_brings_the_driver_early() {
 }
 
 #[test]
-fn a_timer_is_overdue_by_its_true_due() {
+fn a_timer_is_due_by_its_true_due() {
     let shard = shard();
     let arm = |tick| shard.arm(Tick::new(tick), Waker::noop().clone()).unwrap();
-    let overdue = |tick| shard.overdue(Tick::new(tick));
+    let due_by = |tick| shard.count_due(Tick::new(tick));
     // The first timer of a coarse slot is not the one that is due first.
     let keys = [3, 5, 64, 70, 5_040, 5_000, 600_000].map(arm);
-    let counts = [2, 3, 63, 64, 69, 70, 4_999, 5_000, 700_000].map(overdue);
+    let counts = [2, 3, 63, 64, 69, 70, 4_999, 5_000, 700_000].map(due_by);
     assert_eq!(counts, [0, 1, 2, 3, 3, 4, 4, 5, 7].map(Some));
     shard.defer(keys[0], Tick::new(100)).unwrap();
     shard.disarm(keys[1]);
-    assert_eq!([99, 100].map(overdue), [2, 3].map(Some));
+    assert_eq!([99, 100].map(due_by), [2, 3].map(Some));
     let many: Vec<_> = (0..10_000).map(|_| arm(50)).collect();
-    assert_eq!(overdue(49), Some(0));
-    assert_eq!(overdue(50), None, "too many to look at");
+    assert_eq!(due_by(49), Some(0));
+    assert_eq!(due_by(50), None, "too many to look at");
     drop(many);
 }
 

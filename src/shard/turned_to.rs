@@ -22,11 +22,14 @@ use std::task::Waker;
 /// The identity of a timer's waker, without holding it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WakerId {
+    /// The address of its data.
     data: usize,
+    /// The address of its functions.
     vtable: usize,
 }
 
 impl WakerId {
+    /// That of no waker.
     pub(crate) const NONE: WakerId = WakerId { data: 0, vtable: 0 };
 
     #[inline]

@@ -10,7 +10,9 @@ use super::slots::{List, MAX_LEVELS, SLOTS};
 /// The number of timers in each slot, level by level, and the number of overdue timers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct SlotCounts {
+    /// A count for each slot of each level, the finest level first.
     pub(crate) levels: Vec<Vec<usize>>,
+    /// Timers in no level, because they were linked after their due.
     pub(crate) overdue: usize,
     /// The tick that the wheel has worked up to. The slots of a level begin there.
     pub(crate) elapsed: u64,

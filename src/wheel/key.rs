@@ -26,7 +26,9 @@ use super::slots::Node;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key {
+    /// Of its node, in the storage.
     index: u32,
+    /// How many timers the wheel had ever armed with this one.
     sequence: NonZeroU64,
 }
 
@@ -62,7 +64,9 @@ impl Key {
 #[repr(Rust, packed(4))]
 #[derive(Clone, Copy)]
 pub(crate) struct PackedKey {
+    /// As in [`Key`].
     index: u32,
+    /// As in [`Key`].
     sequence: NonZeroU64,
 }
 

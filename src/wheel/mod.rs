@@ -106,7 +106,9 @@ pub(crate) use turn::Found;
 // line alone.
 #[repr(C)]
 pub struct Wheel<T> {
+    /// That of the next key. It never comes again.
     next_sequence: NonZeroU64,
+    /// The storage of all timers.
     nodes: Segments<Node<T>>,
     /// Two for each level that may hold a timer.
     rotations: Vec<Rotation>,
@@ -116,6 +118,7 @@ pub struct Wheel<T> {
     crowded: u64,
     /// The tick that the owner passed. Ahead of `elapsed` only while an advance is unfinished.
     now: u64,
+    /// What is left to cascade ahead of time at the present tick.
     early: Early,
     /// Timers in no level, by due: their due lay before `elapsed` when they were linked.
     overdue: BTreeMap<u64, List>,

@@ -16,9 +16,11 @@
 
 use std::mem;
 
+/// A row of places.
 pub(super) struct Segment<N> {
+    /// Those that were ever filled. More are added up to the capacity.
     places: Vec<Place<N>>,
-    /// Unless the caller keeps it.
+    /// How far it is filled, unless the caller keeps that.
     pub(super) filling: Filling,
 }
 
@@ -30,19 +32,23 @@ pub(super) struct Filling {
     /// The one behind it in the list, or `UNKNOWN`. After a removal it is known, so the next insert
     /// writes the place without a look at what is there.
     behind: u16,
+    /// How many places hold a node.
     len: u16,
 }
 
 /// No place: a segment has at most 512.
 const UNKNOWN: u16 = u16::MAX;
 
+/// Room for one node.
 enum Place<N> {
+    /// It holds this node.
     Occupied(N),
     /// The next one in the list of vacant places.
     Vacant(u16),
 }
 
 impl Filling {
+    /// No place was ever filled.
     pub(super) const EMPTY: Filling = Filling {
         vacant: 0,
         behind: UNKNOWN,

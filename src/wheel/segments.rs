@@ -51,21 +51,25 @@ const fn place_bits(node_bytes: usize) -> u32 {
 /// What an insert changes comes first: see `Wheel`.
 #[repr(C)]
 pub(super) struct Segments<N> {
-    /// Of `room`.
+    /// How far the segment `room` is filled.
     pub(super) filling: Filling,
     /// The number of the segment that takes the next node, or `NONE`.
     room: u32,
     /// The nodes in all segments but `room`. There are fewer than indices.
     others_len: u32,
+    /// All segments, by number.
     segments: Vec<Segment<N>>,
-    /// The others that have room.
+    /// The numbers of the others that have room.
     with_room: Vec<u32>,
+    /// The numbers of those without memory, to be used again.
     freed: Vec<u32>,
 }
 
 impl<N> Segments<N> {
+    /// How many bits of an index select the place.
     const PLACE_BITS: u32 = place_bits(size_of::<N>());
 
+    /// How many places a segment has.
     pub(super) const PLACES: usize = 1 << Self::PLACE_BITS;
 
     /// Whether a segment is too large to be kept empty.

@@ -39,13 +39,16 @@ pub(super) const EARLY: usize = if cfg!(test) { 32 } else { 1_024 };
 /// How many timers are left to cascade ahead of their time at a tick.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Early {
+    /// The tick.
     tick: u64,
+    /// The timers of all levels that may still cascade at it.
     left: usize,
 }
 
 /// The first occupied slot of a level.
 #[derive(Clone, Copy)]
 struct OccupiedSlot {
+    /// Its level, the finest one is 0.
     level: usize,
     /// Counted from tick 0.
     number: u64,
@@ -63,7 +66,9 @@ impl OccupiedSlot {
 /// The timer that fires first, or one that stands for its slot.
 #[derive(Clone, Copy)]
 pub(super) struct Earliest {
+    /// Its due, or the start of the slot that it stands for.
     pub(super) due: u64,
+    /// Of its node.
     pub(super) index: u32,
 }
 
@@ -72,6 +77,7 @@ pub(super) struct Earliest {
 pub(crate) enum Found<D = u32> {
     /// This timer is due. In the wheel itself, this is its index, and it is still linked.
     Due(D),
+    /// No timer is due.
     Nothing,
     /// There may be more: timers were moved to a finer level, or the budget ran out first.
     Unfinished,
