@@ -239,13 +239,13 @@ impl Clock {
         self.missed.raise_to(tick);
     }
 
-    /// Whether the alarm was found too late for `tick`, or the runtime has shut down.
+    /// Whether the alarm was found too late for `tick`, or the runtime has ended.
     #[inline]
     pub(crate) fn has_missed_or_ended(&self, tick: Tick) -> bool {
         tick <= self.missed.get()
     }
 
-    /// Whether the alarm was found too late for `tick`. `false` once the runtime has shut down.
+    /// Whether the alarm was found too late for `tick`. `false` once the runtime has ended.
     #[inline]
     pub(crate) fn has_missed(&self, tick: Tick) -> bool {
         let missed = self.missed.get();

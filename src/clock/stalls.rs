@@ -2,7 +2,7 @@
 //!
 //! A process may be stopped, a virtual machine migrated, a container throttled, a worker blocked.
 //! Afterwards the heartbeats of live connections lie unread in their sockets, and all their
-//! deadlines have passed. Expiring them would close every connection. So a deadline that passed
+//! deadlines are due. Expiring them would close every connection. So a deadline that fell due
 //! within a stall stays pending for a grace, in which it can still be reset.
 //!
 //! ```text
@@ -62,7 +62,7 @@ const SHORTEST_STALL: Duration = Duration::from_millis(50);
 /// Time for the tasks that read the heartbeats in the sockets, and have yet to be scheduled.
 const SHORTEST_GRACE: Duration = Duration::from_millis(100);
 
-/// When a deadline whose grace is over is looked at again, while tasks have yet to run.
+/// When a deadline whose grace has ended is looked at again, while tasks have yet to run.
 const NEXT_LOOK: Duration = Duration::from_millis(10);
 
 /// The stalls of one driver.

@@ -1,7 +1,7 @@
 //! Tick arithmetic and rounding. Only here do moments become ticks.
 //!
 //! Invariant: a deadline is rounded up to its tick, and a reading of the clock is rounded down. So
-//! once the current tick has reached the due tick, the deadline has passed: no timer is early.
+//! once the current tick has reached the due tick, the deadline is due: no timer is early.
 //!
 //! Everything saturates. The range ends at [`Moment::MAX`], 146 years after the epoch, and anything
 //! further away counts as that moment. So no uptime and no duration can overflow.

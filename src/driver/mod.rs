@@ -345,7 +345,7 @@ impl Driver {
         let Some((runtime, driver)) = lock(&self.runtime).clone() else {
             return;
         };
-        // A runtime that shuts down drops the task at once. Then the alarm fires as it ends.
+        // A runtime that ends drops the task at once. Then the alarm fires as it ends.
         runtime.spawn(async move {
             if let Some(driver) = driver.upgrade() {
                 driver.is_turn_spawned.swap(false, Ordering::AcqRel);

@@ -11,7 +11,7 @@
 //! makes it once the other tasks have come round:
 //!
 //! ```text
-//!   no wait --(a turn, late by a stall)--> waits --(the tasks have come round, or LONGEST is over)
+//!   no wait --(a turn, late by a stall)--> waits --(the tasks have come round, or LONGEST has passed)
 //!      ^                                                              |
 //!      +--(REST times as long as the wait took, its task has ended)-- rests
 //! ```
@@ -39,7 +39,7 @@
 //! timer, which may be touched only by the alarm's task.
 //!
 //! Only a thread that holds the alarm's lock writes the state. `Stalls` tells other threads whether
-//! the task runs. It is dropped by a runtime that shuts down, and then it runs no more.
+//! the task runs. A runtime that ends drops it, and then it runs no more.
 
 use std::sync::Weak;
 use std::time::Duration;

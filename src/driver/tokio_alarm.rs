@@ -67,7 +67,7 @@
 //! begins and as it ends.
 //!
 //! A pair is set from the start, and so is the end sleep of the alternative timer. On a clock that
-//! can be paused the end sleep is set once the alarm's task was dropped: a runtime that shuts down
+//! can be paused the end sleep is set once the alarm's task was dropped: a runtime that ends
 //! drops its tasks first, and its clock no longer runs. The drop alone does not wake the waits,
 //! because other tasks may be dropped after it.
 //!
@@ -448,7 +448,7 @@ fn catch<R>(touch: impl FnOnce() -> R) -> Option<R> {
     catch_unwind(AssertUnwindSafe(touch)).ok()
 }
 
-/// Held by the alarm's task. A runtime that shuts down drops its tasks first, and this with them.
+/// Held by the alarm's task. A runtime that ends drops its tasks first, and this with them.
 struct ShutdownSentinel(Arc<AlarmWaker>);
 
 impl Drop for ShutdownSentinel {

@@ -37,7 +37,7 @@ pub(crate) struct DeadlineRef<'a> {
 }
 
 impl Shard {
-    /// Makes and arms a deadline that counts from `now`. A closed shard settles it.
+    /// Makes and arms a deadline that counts from `now`. On a closed shard it ends at once.
     pub(crate) fn arm_deadline(&self, now: Moment, timeout: Duration, tag: MapTag) -> Arc<Word> {
         let word = Arc::new(Word::new(self.due_after(now, timeout), timeout, tag));
         let mut locked = self.lock();
@@ -100,7 +100,7 @@ impl DeadlineRef<'_> {
             && (self.word).reset(clock.tick(), now, since.map_or(now, |since| since.min(now)))
     }
 
-    /// Moves the deadline to a moment, earlier or later. One that has passed expires it.
+    /// Moves the deadline to a moment, earlier or later. A past one expires it.
     #[inline]
     pub(crate) fn move_to(self, now: Moment, due: Moment) -> bool {
         let tick = self.shard.clock.tick();
@@ -140,7 +140,7 @@ impl DeadlineRef<'_> {
         }
         set(locked.word(word));
         let due = locked.word(word).due();
-        // A pending word has a timer. A settled one has none.
+        // A pending word has a timer. One that has ended has none.
         if !due.is_some_and(|due| locked.relink_word(word, due)) {
             locked.link_word(word);
         }

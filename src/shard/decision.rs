@@ -31,7 +31,7 @@ pub(crate) enum Decision {
 pub(crate) enum Change {
     /// Its timeout after this moment, or after now if earlier. Never earlier than its due.
     ResetFrom(Moment),
-    /// This moment, earlier or later. A moment that has passed expires the deadline.
+    /// This moment, earlier or later. A past moment expires the deadline.
     MoveTo(Moment),
     /// This much later; in a grace, this much after now.
     Extend(Duration),

@@ -53,7 +53,7 @@ pub(super) struct Locked<'a> {
 /// would keep in memory, because it must be dropped if a panic comes.
 impl Shard {
     /// Arms a timer that wakes `waker` at `tick`. `None` if the wheel or tokio's time driver has
-    /// come to it, or the runtime has shut down.
+    /// come to it, or the runtime has ended.
     pub(crate) fn arm(&self, tick: Tick, waker: Waker) -> Option<Key> {
         let mut state = lock(&self.state);
         // The clock ends before the shard is closed, which takes out timers armed in between.

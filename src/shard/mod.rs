@@ -6,7 +6,7 @@
 //!             |                                             stale, the waker is woken after the lock
 //!             +-----(the future is dropped, is reset, ----> the entry is gone, or linked elsewhere
 //!             |      or is polled after its deadline)
-//!             +-----(the runtime has shut down: close)----> the entry is gone, its waker is woken;
+//!             +-----(the runtime has ended: close)--------> the entry is gone, its waker is woken;
 //!                                                           the shard is closed for ever
 //! ```
 //!

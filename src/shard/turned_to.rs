@@ -15,7 +15,7 @@
 //! wakes the same task, wherever the sleep was moved; `Waker::will_wake` compares the same two.
 //!
 //! A tick that was reached shows that the timer has fired, or will before the turn releases the
-//! lock for the last time. Either way its deadline has passed.
+//! lock for the last time. Either way it is due.
 
 use std::task::Waker;
 

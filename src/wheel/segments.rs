@@ -163,13 +163,13 @@ impl<N> Segments<N> {
         let (removed, left) = nodes.remove_with(kept, Self::place(index), take, rest)?;
         if is_room {
             if left == 0 && (self.segments.len() > 1 || Self::IS_LARGE) {
-                self.settle(number as u32, left);
+                self.relist(number as u32, left);
             }
         } else {
             self.others_len -= 1;
             let was_full = left == Self::PLACES - 1;
             if was_full || left == 0 {
-                self.settle(number as u32, left);
+                self.relist(number as u32, left);
             }
         }
         Some(removed)
@@ -240,10 +240,11 @@ impl<N> Segments<N> {
         self.others_len += 1;
     }
 
-    /// Follows the removal from a full segment, and that of a last node, where there are others.
+    /// Puts a segment into the list of its new state: after a removal from a full one, and after
+    /// that of a last node, where there are others.
     #[cold]
     #[inline(never)]
-    fn settle(&mut self, number: u32, left: usize) {
+    fn relist(&mut self, number: u32, left: usize) {
         if left > 0 {
             let others = (self.room != NONE).then_some(self.room);
             self.with_room.extend(others);

@@ -1,4 +1,4 @@
-//! A deadline that has passed within a stall: interleavings of a thread that judges it with a
+//! A deadline that fell due within a stall: interleavings of a thread that decides on it with a
 //! driver that notices the stall.
 
 use std::time::Duration;
