@@ -131,8 +131,8 @@
 //! | `test-util` | tokio's `test-util`, and its `pause`, `advance` and `resume` at the root and under [`time`] |
 //!
 //! The public interface uses types of std and tokio, and with the features `hyper` and `serde`
-//! types of those crates, all of them 1.x. The one exception is `futures-core` 0.3, whose `Stream`,
-//! `FusedStream` and `FusedFuture` a release of its 1.0 would replace.
+//! types of those crates, all of them 1.x. The one exception is `futures-core` 0.3, whose `Stream`
+//! and `FusedStream` a release of its 1.0 would replace.
 //!
 //! [tickwheel-util]: https://docs.rs/tickwheel-util
 

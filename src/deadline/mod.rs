@@ -11,13 +11,12 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use crate::error::Cancelled;
 use crate::shard::Shard;
 use crate::shard::word::MapTag;
-use futures_core::FusedFuture;
 pub use handle::ResetHandle;
 
 /// A deadline that one task awaits and any task pushes back:
@@ -53,7 +52,6 @@ pub use handle::ResetHandle;
 #[must_use = "a deadline is cancelled when it is dropped; `.await` it"]
 pub struct Deadline {
     handle: ResetHandle,
-    has_ended: bool,
 }
 
 impl Deadline {
@@ -62,7 +60,6 @@ impl Deadline {
         let word = shard.arm_deadline(now, timeout, MapTag::default());
         Deadline {
             handle: ResetHandle { shard, word },
-            has_ended: false,
         }
     }
 
@@ -99,7 +96,6 @@ impl Deadline {
     /// # Ok::<(), tickwheel::error::Cancelled>(()) }).unwrap();
     /// ```
     pub fn restart(&mut self) {
-        self.has_ended = false;
         self.handle.as_ref().restart();
     }
 }
@@ -107,17 +103,8 @@ impl Deadline {
 impl Future for Deadline {
     type Output = Result<(), Cancelled>;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let outcome = ready!(self.handle.as_ref().poll(cx));
-        self.has_ended = true;
-        Poll::Ready(outcome)
-    }
-}
-
-/// Terminated once a poll has returned its outcome, until [`restart`](Deadline::restart).
-impl FusedFuture for Deadline {
-    fn is_terminated(&self) -> bool {
-        self.has_ended
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.handle.as_ref().poll(cx)
     }
 }
 

@@ -14,8 +14,9 @@
 //! ```
 //!
 //! A reset of a timer that has fired, or fires at once, leads back to unarmed, or to elapsed if the
-//! driver has turned to the new deadline. If an elapsed sleep has kept a waker, the reset itself
-//! arms it, or wakes its task for a deadline to which the driver has turned.
+//! driver has turned to the new deadline. An elapsed sleep keeps the waker of the poll that was
+//! ready. Then the reset itself arms it for that task, as tokio's does, or wakes the task for a
+//! deadline to which the driver has turned.
 //!
 //! A sleep that a free function makes on a thread that drives a runtime is *detached* at first:
 //! unarmed, and without a timer. It finds one when it has to arm, is reset there, or needs the
@@ -47,7 +48,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
-use futures_core::FusedFuture;
 use tokio::time::Instant;
 
 use crate::clock::tick::{Moment, Tick};
@@ -128,7 +128,7 @@ pub(crate) type FindShard = fn() -> Arc<Shard>;
 #[repr(u16)]
 enum State {
     Unarmed {
-        /// Neither polled nor reset, and the timeout around it has returned no output.
+        /// Neither polled nor reset.
         is_new: bool,
         /// Whether it may have been due when it was made or reset. Then the poll reads the clock
         /// before it arms. A sleep that was not due then may be due now: the driver fires it, or,
@@ -137,23 +137,28 @@ enum State {
         /// Where a detached sleep finds its timer.
         find: Option<FindShard>,
     },
-    Elapsed,
     Armed {
-        /// The timeout around it has returned no output.
-        is_new: bool,
+        /// Its timer in the wheel.
         key: PackedKey,
+        /// The tick at which that timer fires.
         tick: Tick,
+        /// The waker that the timer wakes.
         waker: WakerId,
     },
     Deferred {
+        /// Its timer in the wheel, which is linked at an earlier tick.
         key: PackedKey,
         /// Holds its due.
         word: ManuallyDrop<Arc<Word>>,
+        /// The waker that the timer wakes.
         waker: WakerId,
     },
-    /// It has elapsed, and keeps the waker of the poll that was ready. As with tokio's, a reset
-    /// arms it at once for that task, which need not poll it before it returns `Pending`.
-    Kept(ManuallyDrop<Waker>),
+    Elapsed {
+        /// That of the poll that was ready. A reset arms the sleep at once for its task, which need
+        /// not poll before it returns `Pending`. `None` if no poll was ready, or its owner polls
+        /// after each reset.
+        waker: Option<ManuallyDrop<Waker>>,
+    },
 }
 
 impl Sleep {
@@ -216,7 +221,7 @@ impl Sleep {
         match self.state {
             State::Unarmed { is_new, .. } => !is_new && self.is_due_unarmed(),
             State::Armed { .. } | State::Deferred { .. } => self.has_fired(),
-            State::Elapsed | State::Kept(_) => true,
+            State::Elapsed { .. } => true,
         }
     }
 
@@ -343,6 +348,11 @@ impl Sleep {
     /// All but a reset to later of a deferred sleep. Not inlined, to keep that one short.
     #[inline(never)]
     fn reset_with_lock(&mut self, may_be_due: bool) {
+        if let State::Elapsed { waker } = &mut self.state {
+            if let Some(waker) = waker.take() {
+                return self.arm_again(may_be_due, ManuallyDrop::into_inner(waker));
+            }
+        }
         let held_timer = self.key();
         if let Some(key) = held_timer {
             let due = due_tick(self.shard.get(), self.deadline);
@@ -365,18 +375,6 @@ impl Sleep {
             may_be_due: may_be_due || held_timer.is_some(),
         };
         match mem::replace(&mut self.state, unarmed) {
-            State::Kept(waker) => {
-                let waker = ManuallyDrop::into_inner(waker);
-                // Without a look at the clock: until the driver passes the deadline, the sleep may
-                // be reset to later. If the driver has passed it, or has ended, the task polls and
-                // finds out.
-                if let Poll::Ready(ended) = self.arm(false, &waker) {
-                    if ended.is_ok() {
-                        self.state = State::Elapsed;
-                    }
-                    self.attach().wake(waker);
-                }
-            }
             State::Deferred { word, .. } => drop(ManuallyDrop::into_inner(word)),
             _ => {
                 // So that `is_elapsed` goes by the grid of its timer.
@@ -384,6 +382,23 @@ impl Sleep {
                     self.attach();
                 }
             }
+        }
+    }
+
+    /// A reset of an elapsed sleep for the task whose poll was ready.
+    fn arm_again(&mut self, may_be_due: bool, waker: Waker) {
+        self.state = State::Unarmed {
+            find: None,
+            is_new: false,
+            may_be_due,
+        };
+        // Without a look at the clock: until the driver passes the deadline, the sleep may be reset
+        // to later. If the driver has passed it, or has ended, the task polls and finds out.
+        if let Poll::Ready(ended) = self.arm(false, &waker) {
+            if ended.is_ok() {
+                self.state = State::Elapsed { waker: None };
+            }
+            self.attach().wake(waker);
         }
     }
 
@@ -445,7 +460,8 @@ impl Sleep {
     pub fn try_poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
         let polled = self.poll_keeping_no_waker(cx);
         if let Poll::Ready(Ok(())) = polled {
-            self.state = State::Kept(ManuallyDrop::new(cx.waker().clone()));
+            let waker = Some(ManuallyDrop::new(cx.waker().clone()));
+            self.state = State::Elapsed { waker };
         }
         polled
     }
@@ -473,7 +489,7 @@ impl Sleep {
             return Poll::Pending;
         }
         let ended = match self.state {
-            State::Elapsed | State::Kept(_) => Ok(()),
+            State::Elapsed { .. } => Ok(()),
             State::Unarmed { may_be_due, .. } => ready!(self.arm(may_be_due, cx.waker())),
             _ if self.has_fired() => Ok(()),
             _ if self.is_waiting(cx) => return Poll::Pending,
@@ -531,7 +547,6 @@ impl Sleep {
             return Poll::Ready(self.outcome());
         };
         self.state = State::Armed {
-            is_new: true,
             key: key.into(),
             tick,
             waker,
@@ -574,23 +589,6 @@ impl Sleep {
             Err(Cancelled::SHUTDOWN)
         } else {
             Ok(())
-        }
-    }
-
-    /// Notes that the timeout around it has returned an output. Its timer stays armed, as tokio's
-    /// does.
-    #[inline(always)] // As `Timeout::try_poll`.
-    pub(super) fn note_output(&mut self) {
-        if let State::Unarmed { is_new, .. } | State::Armed { is_new, .. } = &mut self.state {
-            *is_new = false;
-        }
-    }
-
-    /// Whether the timeout around it is over. A timeout never resets its sleep.
-    pub(super) fn is_over(&self) -> bool {
-        match self.state {
-            State::Unarmed { is_new, .. } | State::Armed { is_new, .. } => !is_new,
-            _ => true,
         }
     }
 
@@ -655,9 +653,9 @@ impl Sleep {
     /// Makes it elapsed, without a waker, and drops what its state has held.
     #[inline]
     fn clear(&mut self) {
-        match mem::replace(&mut self.state, State::Elapsed) {
+        match mem::replace(&mut self.state, State::Elapsed { waker: None }) {
             State::Deferred { word, .. } => drop(ManuallyDrop::into_inner(word)),
-            State::Kept(waker) => drop(ManuallyDrop::into_inner(waker)),
+            State::Elapsed { waker } => drop(waker.map(ManuallyDrop::into_inner)),
             _ => {}
         }
     }
@@ -682,17 +680,10 @@ impl Future for Sleep {
     }
 }
 
-/// Terminated once a poll was ready, until [`reset`](Sleep::reset).
-impl FusedFuture for Sleep {
-    fn is_terminated(&self) -> bool {
-        matches!(self.state, State::Kept(_))
-    }
-}
-
 impl Drop for Sleep {
     #[inline]
     fn drop(&mut self) {
-        if let State::Armed { .. } | State::Deferred { .. } | State::Kept(_) = self.state {
+        if !matches!(self.state, State::Unarmed { .. }) {
             self.release();
         }
     }

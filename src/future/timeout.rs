@@ -7,7 +7,6 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use futures_core::FusedFuture;
 use pin_project_lite::pin_project;
 
 use super::access::access_within;
@@ -90,7 +89,6 @@ impl<F: Future> Timeout<F> {
         let this = self.project();
         let had_budget = coop::has_budget_remaining();
         if let Poll::Ready(output) = this.future.poll(cx) {
-            this.sleep.note_output();
             return Poll::Ready(Ok(Ok(output)));
         }
         let ended = this.sleep.poll_after_inner(had_budget, cx);
@@ -104,13 +102,6 @@ impl<F: Future> Future for Timeout<F> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let ended = ready!(self.try_poll(cx));
         Poll::Ready(ended.unwrap_or_else(|_| panic_shut_down()))
-    }
-}
-
-/// Terminated once it has returned its output or [`Elapsed`].
-impl<F: Future> FusedFuture for Timeout<F> {
-    fn is_terminated(&self) -> bool {
-        self.sleep.is_over()
     }
 }
 

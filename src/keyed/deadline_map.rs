@@ -39,10 +39,9 @@ use std::future::Future;
 use std::hash::{BuildHasher, Hash};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures_core::FusedFuture;
 use tokio::time::Instant;
 
 use crate::deadline::ResetHandle;
@@ -263,7 +262,6 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
             word: shard.arm_deadline(now, timeout, tag),
             key,
             part: inner.part_of(hash).clone(),
-            has_ended: false,
         };
         let entry = Entry {
             key: entry_key,
@@ -655,7 +653,6 @@ pub struct KeyedDeadline<K> {
     word: Arc<Word>,
     key: K,
     part: Arc<KeyPart<K>>,
-    has_ended: bool,
 }
 
 impl<K> KeyedDeadline<K> {
@@ -725,7 +722,6 @@ impl<K> KeyedDeadline<K> {
     /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
     /// ```
     pub fn restart(&mut self) {
-        self.has_ended = false;
         self.deadline_ref().restart();
     }
 
@@ -740,17 +736,8 @@ impl<K> Unpin for KeyedDeadline<K> {}
 impl<K> Future for KeyedDeadline<K> {
     type Output = Result<(), Cancelled>;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let outcome = ready!(self.deadline_ref().poll(cx));
-        self.has_ended = true;
-        Poll::Ready(outcome)
-    }
-}
-
-/// Like [`Deadline`](crate::Deadline).
-impl<K> FusedFuture for KeyedDeadline<K> {
-    fn is_terminated(&self) -> bool {
-        self.has_ended
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        self.deadline_ref().poll(cx)
     }
 }
 

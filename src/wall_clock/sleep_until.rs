@@ -12,7 +12,6 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, SystemTime};
 
-use futures_core::FusedFuture;
 use tokio::time::Instant;
 
 use super::WallClock;
@@ -169,13 +168,6 @@ impl Future for SleepUntil {
         } else {
             Poll::Pending
         }
-    }
-}
-
-/// Terminated once it was ready.
-impl FusedFuture for SleepUntil {
-    fn is_terminated(&self) -> bool {
-        self.has_ended
     }
 }
 

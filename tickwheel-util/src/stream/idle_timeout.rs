@@ -1,14 +1,14 @@
 //! [`IdleTimeout`]: a timeout for a peer that has to stay alive.
 //!
-//! Invariant: the deadline is the current gap. It is terminated once that was reported, until the
-//! next item restarts it.
+//! Invariant: the deadline is the current gap. Once that was reported, nothing polls the deadline
+//! until the next item restarts it.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use futures_core::Stream;
 use futures_core::stream::FusedStream;
-use futures_core::{FusedFuture, Stream};
 use pin_project_lite::pin_project;
 use tickwheel::error::Elapsed;
 use tickwheel::{Deadline, ResetHandle, Timer};
@@ -55,6 +55,7 @@ pin_project! {
 struct Gap {
     deadline: Deadline,
     handle: ResetHandle,
+    is_reported: bool,
 }
 
 impl Gap {
@@ -63,18 +64,16 @@ impl Gap {
         Gap {
             handle: deadline.handle(),
             deadline,
+            is_reported: false,
         }
     }
 
     fn start_anew(&mut self) {
+        self.is_reported = false;
         // Without a lock, unless the last gap is over.
         if !self.handle.reset() {
             self.deadline.restart();
         }
-    }
-
-    fn is_reported(&self) -> bool {
-        self.deadline.is_terminated()
     }
 }
 
@@ -126,12 +125,13 @@ impl<S: Stream> Stream for IdleTimeout<S> {
             }
             return Poll::Ready(item.map(Ok));
         }
-        let Some(gap) = this.gap.as_mut().filter(|gap| !gap.is_reported()) else {
+        let Some(gap) = this.gap.as_mut().filter(|gap| !gap.is_reported) else {
             return Poll::Pending;
         };
         let mut deadline = Pin::new(&mut gap.deadline);
         let poll_deadline = |cx: &mut Context<'_>| deadline.as_mut().poll(cx);
         let end = ready!(poll_after_inner(had_budget, cx, poll_deadline));
+        gap.is_reported = true;
         if end.is_err() {
             *this.gap = None;
         }
@@ -145,7 +145,7 @@ impl<S: Stream> Stream for IdleTimeout<S> {
         }
         let items = self.stream.size_hint();
         match &self.gap {
-            Some(gap) => hint_with_gaps(items, gap.is_reported()),
+            Some(gap) => hint_with_gaps(items, gap.is_reported),
             None => items,
         }
     }
