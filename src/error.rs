@@ -3,10 +3,6 @@
 use std::fmt;
 use std::time::Duration;
 
-/// tokio's own error type, for programs that name it. No function of this crate returns it.
-#[doc(no_inline)]
-pub use tokio::time::error::Error;
-
 /// A [`Timeout`](crate::Timeout) or a [`WithDeadline`](crate::WithDeadline) elapsed before its
 /// future was ready. Converts into a [`std::io::Error`] of kind
 /// [`TimedOut`](std::io::ErrorKind::TimedOut), and from tokio's `Elapsed`.
@@ -71,8 +67,7 @@ impl From<Elapsed> for std::io::Error {
 }
 
 /// A [`Deadline`](crate::Deadline) ended before it expired: it was cancelled through a handle, or
-/// removed from its map, unless a method below returns `true`. Methods such as
-/// [`Sleep::try_poll`](crate::Sleep::try_poll) return it too, after a shutdown.
+/// removed from its map, unless a method below returns `true`.
 ///
 /// ```
 /// # use tickwheel::{Duration, Timer};
@@ -180,6 +175,63 @@ impl From<Cancelled> for std::io::Error {
     /// Its kind is [`Other`](std::io::ErrorKind::Other), and `get_ref` returns the cause.
     fn from(cancelled: Cancelled) -> std::io::Error {
         std::io::Error::other(cancelled)
+    }
+}
+
+/// The runtime that drives a timer has shut down while the timer was pending:
+/// [`Sleep::try_poll`](crate::Sleep::try_poll), [`Timeout::try_poll`](crate::Timeout::try_poll),
+/// [`WithDeadline::try_poll`](crate::WithDeadline::try_poll) and
+/// [`Interval::try_poll_tick`](crate::Interval::try_poll_tick).
+///
+/// The futures themselves panic with its text, as tokio's do. It converts into a [`Cancelled`] that
+/// [is a shutdown](Cancelled::is_shutdown), for code that waits for a [`Deadline`](crate::Deadline)
+/// as well, and into a [`std::io::Error`].
+///
+/// ```
+/// use std::future::poll_fn;
+/// use tickwheel::{Duration, Timer, error::ShutDown};
+///
+/// /// Waits a minute, or until the program ends.
+/// async fn pause(timer: &Timer) -> Result<(), ShutDown> {
+///     let mut nap = timer.sleep(Duration::from_secs(60));
+///     poll_fn(|cx| nap.try_poll(cx)).await
+/// }
+///
+/// let elsewhere = tokio::runtime::Runtime::new()?;
+/// let timer = elsewhere.block_on(async { Timer::current() });
+/// drop(elsewhere);
+/// let end = futures::executor::block_on(pause(&timer)).unwrap_err();
+/// assert!(end.to_string().contains("keep that runtime running"));
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ShutDown(());
+
+impl ShutDown {
+    pub(crate) const NEW: ShutDown = ShutDown(());
+}
+
+impl fmt::Display for ShutDown {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(
+            "the tokio runtime that drives this timer has shut down while the timer was pending; \
+             keep that runtime running for as long as its timers are awaited",
+        )
+    }
+}
+
+impl std::error::Error for ShutDown {}
+
+impl From<ShutDown> for Cancelled {
+    fn from(_: ShutDown) -> Cancelled {
+        Cancelled::SHUTDOWN
+    }
+}
+
+impl From<ShutDown> for std::io::Error {
+    /// Its kind is [`Other`](std::io::ErrorKind::Other), and `get_ref` returns the cause.
+    fn from(shut_down: ShutDown) -> std::io::Error {
+        std::io::Error::other(shut_down)
     }
 }
 

@@ -26,5 +26,8 @@ pub use tokio::time::{advance, pause, resume};
 /// The names of `tokio::time::error`.
 pub mod error {
     #[doc(no_inline)]
-    pub use crate::error::{Elapsed, Error};
+    pub use crate::error::Elapsed;
+    /// tokio's own error type, for programs that name it. No function of this crate returns it.
+    #[doc(no_inline)]
+    pub use tokio::time::error::Error;
 }

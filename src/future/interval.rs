@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::time::{Instant, MissedTickBehavior};
 
 use crate::clock::FAR;
-use crate::error::Cancelled;
+use crate::error::ShutDown;
 use crate::future::sleep::{Sleep, panic_shut_down};
 
 /// Ticks with a period: [`interval`](crate::interval), [`interval_at`](crate::interval_at).
@@ -113,15 +113,14 @@ impl Interval {
     #[inline]
     pub fn poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Instant> {
         let tick = ready!(self.try_poll_tick(cx));
-        Poll::Ready(tick.unwrap_or_else(|_| panic_shut_down()))
+        Poll::Ready(tick.unwrap_or_else(|end| panic_shut_down(end)))
     }
 
     /// Like [`poll_tick`](Interval::poll_tick), but returns an error where that panics.
     ///
     /// # Errors
     ///
-    /// [`Cancelled`] if the runtime that drives the timer has shut down before the tick;
-    /// [`is_shutdown`](Cancelled::is_shutdown) is then `true`.
+    /// [`ShutDown`] if the runtime that drives the timer has shut down before the tick.
     ///
     /// ```
     /// use std::future::poll_fn;
@@ -133,11 +132,11 @@ impl Interval {
     /// let mut hourly = timer.interval_at(timer.now() + hour, hour);
     /// drop(elsewhere);
     /// let end = futures::executor::block_on(poll_fn(|cx| hourly.try_poll_tick(cx)));
-    /// assert!(end.unwrap_err().is_shutdown());
+    /// assert!(end.is_err());
     /// # Ok::<(), std::io::Error>(())
     /// ```
     #[inline]
-    pub fn try_poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Result<Instant, Cancelled>> {
+    pub fn try_poll_tick(&mut self, cx: &mut Context<'_>) -> Poll<Result<Instant, ShutDown>> {
         let ended = ready!(self.sleep.poll_keeping_no_waker(cx));
         Poll::Ready(ended.map(|()| self.advance()))
     }

@@ -51,11 +51,11 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::clock::tick::{Moment, Tick};
-use crate::error::Cancelled;
+use crate::error::ShutDown;
 use crate::runtime::{coop, spend_budget, worker_index};
 use crate::shard::Shard;
 use crate::shard::turned_to::WakerId;
-use crate::shard::word::{EXPIRED, Outcome, Word};
+use crate::shard::word::{EXPIRED, Word};
 use crate::wheel::{Key, PackedKey};
 
 /// A future that is ready once its deadline has passed: [`sleep`](crate::sleep),
@@ -440,10 +440,7 @@ impl Sleep {
     ///
     /// # Errors
     ///
-    /// [`Cancelled`] if the runtime that drives the timer has shut down while the sleep was
-    /// pending; [`is_shutdown`](Cancelled::is_shutdown) is then `true`.
-    ///
-    /// # Examples
+    /// [`ShutDown`] if the runtime that drives the timer has shut down while the sleep was pending.
     ///
     /// ```
     /// use std::future::poll_fn;
@@ -453,11 +450,11 @@ impl Sleep {
     /// let mut nap = elsewhere.block_on(async { Timer::current().sleep(Duration::from_secs(60)) });
     /// drop(elsewhere);
     /// let end = futures::executor::block_on(poll_fn(|cx| nap.try_poll(cx)));
-    /// assert!(end.unwrap_err().is_shutdown());
+    /// assert!(end.is_err());
     /// # Ok::<(), std::io::Error>(())
     /// ```
     #[inline]
-    pub fn try_poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Cancelled>> {
+    pub fn try_poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ShutDown>> {
         let polled = self.poll_keeping_no_waker(cx);
         if let Poll::Ready(Ok(())) = polled {
             let waker = Some(ManuallyDrop::new(cx.waker().clone()));
@@ -468,7 +465,10 @@ impl Sleep {
 
     /// Like `try_poll`, for an owner that polls the sleep after each reset.
     #[inline]
-    pub(super) fn poll_keeping_no_waker(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
+    pub(super) fn poll_keeping_no_waker(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<(), ShutDown>> {
         let has_budget = coop::has_budget_remaining();
         if has_budget && self.is_waiting(cx) {
             return Poll::Pending;
@@ -484,7 +484,7 @@ impl Sleep {
         &mut self,
         had_budget: bool,
         cx: &mut Context<'_>,
-    ) -> Poll<Outcome> {
+    ) -> Poll<Result<(), ShutDown>> {
         if !had_budget && coop::poll_proceed(cx).is_pending() {
             return Poll::Pending;
         }
@@ -531,7 +531,7 @@ impl Sleep {
 
     /// Arms an unarmed sleep, unless it is due by the driver, or by the clock, if that is read.
     #[inline(always)] // Nearly every sleep is polled so once.
-    fn arm(&mut self, reads_clock: bool, waker: &Waker) -> Poll<Outcome> {
+    fn arm(&mut self, reads_clock: bool, waker: &Waker) -> Poll<Result<(), ShutDown>> {
         let deadline = self.deadline;
         let shard = self.attach();
         let clock = shard.clock();
@@ -556,7 +556,7 @@ impl Sleep {
 
     /// Registers another waker for a timer that is or was armed.
     #[cold]
-    fn register(&mut self, cx: &mut Context<'_>) -> Poll<Outcome> {
+    fn register(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), ShutDown>> {
         let (State::Armed { key, waker, .. } | State::Deferred { key, waker, .. }) =
             &mut self.state
         else {
@@ -575,7 +575,7 @@ impl Sleep {
     /// The outcome of a sleep that need not wait: its deadline has passed, or its runtime
     /// has shut down before that.
     #[cold]
-    fn outcome(&mut self) -> Outcome {
+    fn outcome(&mut self) -> Result<(), ShutDown> {
         let deadline = self.deadline;
         let may_be_due = matches!(self.state, State::Unarmed { may_be_due, .. } if may_be_due);
         let clock = self.attach().clock();
@@ -586,7 +586,7 @@ impl Sleep {
         // An unarmed one that may be due is ready once its deadline has passed, even after the
         // shutdown.
         if end < due && !(may_be_due && due <= clock.now()) {
-            Err(Cancelled::SHUTDOWN)
+            Err(ShutDown::NEW)
         } else {
             Ok(())
         }
@@ -675,7 +675,7 @@ impl Future for Sleep {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         match ready!(self.try_poll(cx)) {
             Ok(()) => Poll::Ready(()),
-            Err(_) => panic_shut_down(),
+            Err(end) => panic_shut_down(end),
         }
     }
 }
@@ -699,12 +699,9 @@ impl fmt::Debug for Sleep {
 }
 
 #[cold]
-pub(super) fn panic_shut_down() -> ! {
-    panic!(
-        "the tokio runtime that drives this timer has shut down while the timer was pending; \
-         keep that runtime running for as long as its timers are awaited. \
-         (A Tokio 1.x context was found, but it is being shutdown.)"
-    )
+pub(super) fn panic_shut_down(end: ShutDown) -> ! {
+    // In brackets what tokio's own timers say, for those who look for it.
+    panic!("{end}. (A Tokio 1.x context was found, but it is being shutdown.)")
 }
 
 #[cfg(test)]

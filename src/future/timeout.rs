@@ -10,7 +10,7 @@ use std::task::{Context, Poll, ready};
 use pin_project_lite::pin_project;
 
 use super::access::access_within;
-use crate::error::{Cancelled, Elapsed};
+use crate::error::{Elapsed, ShutDown};
 use crate::future::sleep::{Sleep, panic_shut_down};
 use crate::runtime::coop;
 
@@ -64,8 +64,7 @@ impl<F: Future> Timeout<F> {
     ///
     /// # Errors
     ///
-    /// [`Cancelled`] if the runtime that drives the timer has shut down before the deadline;
-    /// [`is_shutdown`](Cancelled::is_shutdown) is then `true`.
+    /// [`ShutDown`] if the runtime that drives the timer has shut down before the deadline.
     ///
     /// ```
     /// use std::future::{pending, poll_fn};
@@ -77,7 +76,7 @@ impl<F: Future> Timeout<F> {
     /// let mut call = pin!(timer.timeout(Duration::from_secs(60), pending::<()>()));
     /// drop(elsewhere);
     /// let end = futures::executor::block_on(poll_fn(|cx| call.as_mut().try_poll(cx)));
-    /// assert!(end.unwrap_err().is_shutdown());
+    /// assert!(end.is_err());
     /// # Ok::<(), std::io::Error>(())
     /// ```
     // Always inlined, because a timeout whose future is ready must not pay for a second function.
@@ -85,7 +84,7 @@ impl<F: Future> Timeout<F> {
     pub fn try_poll(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Result<F::Output, Elapsed>, Cancelled>> {
+    ) -> Poll<Result<Result<F::Output, Elapsed>, ShutDown>> {
         let this = self.project();
         let had_budget = coop::has_budget_remaining();
         if let Poll::Ready(output) = this.future.poll(cx) {
@@ -101,7 +100,7 @@ impl<F: Future> Future for Timeout<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let ended = ready!(self.try_poll(cx));
-        Poll::Ready(ended.unwrap_or_else(|_| panic_shut_down()))
+        Poll::Ready(ended.unwrap_or_else(|end| panic_shut_down(end)))
     }
 }
 

@@ -16,7 +16,7 @@ use pin_project_lite::pin_project;
 use tokio::time::Instant;
 
 use super::access::access_within;
-use crate::error::{Cancelled, Elapsed};
+use crate::error::{Elapsed, ShutDown};
 use crate::future::limit::{current, next_tick, open};
 use crate::future::sleep::{Sleep, panic_shut_down};
 use crate::runtime::coop;
@@ -124,8 +124,7 @@ impl<F: Future> WithDeadline<F> {
     ///
     /// # Errors
     ///
-    /// [`Cancelled`] if the runtime that drives the timer has shut down before the deadline;
-    /// [`is_shutdown`](Cancelled::is_shutdown) is then `true`.
+    /// [`ShutDown`] if the runtime that drives the timer has shut down before the deadline.
     ///
     /// ```
     /// use std::future::{pending, poll_fn};
@@ -138,13 +137,13 @@ impl<F: Future> WithDeadline<F> {
     /// let mut call = pin!(timer.with_deadline(deadline, pending::<()>()));
     /// drop(elsewhere);
     /// let end = futures::executor::block_on(poll_fn(|cx| call.as_mut().try_poll(cx)));
-    /// assert!(end.unwrap_err().is_shutdown());
+    /// assert!(end.is_err());
     /// # Ok::<(), std::io::Error>(())
     /// ```
     pub fn try_poll(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Result<F::Output, Elapsed>, Cancelled>> {
+    ) -> Poll<Result<Result<F::Output, Elapsed>, ShutDown>> {
         let this = self.project();
         let had_budget = coop::has_budget_remaining();
         let opened = open(*this.deadline);
@@ -164,7 +163,7 @@ impl<F: Future> Future for WithDeadline<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let ended = ready!(self.try_poll(cx));
-        Poll::Ready(ended.unwrap_or_else(|_| panic_shut_down()))
+        Poll::Ready(ended.unwrap_or_else(|end| panic_shut_down(end)))
     }
 }
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use ::http_body::{Body, Frame, SizeHint};
 use pin_project_lite::pin_project;
-use tickwheel::error::Cancelled;
+use tickwheel::error::ShutDown;
 use tickwheel::{Sleep, Timer};
 use tokio::task::coop;
 
@@ -249,11 +249,11 @@ fn poll_times(
 ) -> Poll<Error> {
     if let Some(total) = total {
         if let Poll::Ready(end) = poll_after_inner(had_budget, cx, |cx| total.try_poll(cx)) {
-            return Poll::Ready(end.map_or_else(Error::Cancelled, |()| Error::Total));
+            return Poll::Ready(end.map_or_else(Error::ShutDown, |()| Error::Total));
         }
     }
     let end = ready!(idle.poll(had_budget, cx));
-    Poll::Ready(end.map_or_else(Error::Cancelled, |()| Error::Idle))
+    Poll::Ready(end.map_or_else(Error::ShutDown, |()| Error::Idle))
 }
 
 /// Why a [`TimeoutBody`] failed.
@@ -265,7 +265,7 @@ pub enum Error {
     /// The body was not at its end within the total timeout.
     Total,
     /// The runtime that drives the timer has shut down.
-    Cancelled(Cancelled),
+    ShutDown(ShutDown),
     /// The inner body failed.
     Body(Box<dyn StdError + Send + Sync>),
 }
@@ -291,7 +291,7 @@ impl fmt::Display for Error {
         match self {
             Error::Idle => f.write_str("the body gave no frame within its idle timeout"),
             Error::Total => f.write_str("the body was not at its end within its total timeout"),
-            Error::Cancelled(cancelled) => cancelled.fmt(f),
+            Error::ShutDown(shut_down) => shut_down.fmt(f),
             Error::Body(_) => f.write_str("the body within failed"),
         }
     }
@@ -301,7 +301,7 @@ impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
         match self {
             Error::Body(error) => Some(&**error),
-            Error::Cancelled(_) | Error::Idle | Error::Total => None,
+            Error::ShutDown(_) | Error::Idle | Error::Total => None,
         }
     }
 }

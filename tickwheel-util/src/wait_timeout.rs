@@ -11,7 +11,7 @@
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
-use tickwheel::error::Cancelled;
+use tickwheel::error::ShutDown;
 use tickwheel::{Sleep, Timer};
 
 use crate::budget::poll_after_inner;
@@ -57,7 +57,7 @@ impl WaitTimeout {
         &mut self,
         had_budget: bool,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<(), Cancelled>> {
+    ) -> Poll<Result<(), ShutDown>> {
         let is_kept = |waiting: &Waker| waiting.will_wake(cx.waker());
         if !self.waiting.as_ref().is_some_and(is_kept) {
             self.waiting = Some(cx.waker().clone());

@@ -9,6 +9,9 @@ use std::task::{Context, Poll};
 /// The program, which needs the exact shapes of tokio's items.
 macro_rules! program {
     ($name:ident, $($time:ident)::+) => {
+        program!($name, $($time)::+, $($time)::+);
+    };
+    ($name:ident, $($time:ident)::+, $($within:ident)::+) => {
         mod $name {
             use super::*;
 
@@ -17,10 +20,10 @@ macro_rules! program {
             #[cfg(feature = "test-util")]
             use $($time)::+::{advance, pause, resume};
             use $($time)::+::{
-                self as time, Duration, Instant, Interval, MissedTickBehavior, Sleep, Timeout, error,
+                self as time, Duration, Instant, Interval, MissedTickBehavior, Sleep, Timeout,
                 interval, interval_at, sleep, sleep_until, timeout, timeout_at,
             };
-            use $($time)::+::error::{Elapsed, Error};
+            use $($within)::+::error::{self, Elapsed, Error};
 
             pin_project_lite::pin_project! {
                 /// As tokio-stream's: reset through a projection that is not `mut`.
@@ -174,7 +177,8 @@ fn future<T: Future<Output = O>, O>() {}
 fn an_error<T: std::error::Error + Display + Send + Sync + 'static>() {}
 
 program!(with_tokio, tokio::time);
-program!(with_the_crate, tickwheel);
+// The root has the other items too. `Error` is in `time` alone.
+program!(with_the_crate, tickwheel, tickwheel::time);
 program!(with_its_time, tickwheel::time);
 
 #[test]

@@ -10,7 +10,9 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 
 use futures::{FutureExt, StreamExt};
-use tickwheel::error::{BuildError, Cancelled, Elapsed, InsertError, InsertIfAbsentError};
+use tickwheel::error::{
+    BuildError, Cancelled, Elapsed, InsertError, InsertIfAbsentError, ShutDown,
+};
 use tickwheel::{
     Deadline, DeadlineMap, DelayMap, Duration, Expirations, Instant, KeyedDeadline, Sleep, Timer,
 };
@@ -82,7 +84,7 @@ fn public_types_are_send_and_sync_unpin_and_debug() {
         tickwheel::Timeout<Ready<()>>,
         tickwheel::WithDeadline<Ready<()>>,
     )>();
-    is_all::<(tickwheel::ResetHandle, Elapsed, Cancelled)>();
+    is_all::<(tickwheel::ResetHandle, Elapsed, Cancelled, ShutDown)>();
     is_all::<(tickwheel::wheel::Wheel<u8>, tickwheel::wheel::Key)>();
     is_all::<(DelayMap<u8, u8>, Expirations<u8, u8>)>();
     is_all::<(DeadlineMap<u8>, KeyedDeadline<u8>)>();

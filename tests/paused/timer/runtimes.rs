@@ -1,19 +1,20 @@
 //! Which timer belongs to which runtime, what becomes of it, and by which clock it goes where it is
 //! used outside of that runtime.
 
+use std::io;
 use std::sync::mpsc;
 use std::task::{Context, Waker};
 use std::thread;
 
 use futures::executor;
 use futures::future::poll_immediate;
-use tickwheel::error::InsertError;
+use tickwheel::error::{Cancelled, InsertError, ShutDown};
 use tickwheel::{DelayMap, Duration, Instant, Timer, sleep};
 use tokio::runtime::{Handle, Runtime};
 use tokio::sync::oneshot;
 use tokio_test::{assert_pending, assert_ready, task};
 
-use crate::common::{HOUR, MS, PATIENCE, current_thread, multi_thread, tells_workers};
+use crate::common::{HOUR, MS, PATIENCE, current_thread, multi_thread, panic_of, tells_workers};
 use crate::paused_clock::{move_the_clock_only, paused};
 
 #[test]
@@ -273,6 +274,22 @@ fn a_sleep_that_was_shut_down_is_so_after_its_deadline_too() {
             tokio::time::advance(2 * HOUR).await;
         }
     });
+}
+
+#[test]
+fn the_error_of_a_shutdown_names_the_remedy_and_converts() {
+    let runtime = paused();
+    let mut nap = runtime.block_on(async { Timer::current().sleep(HOUR) });
+    drop(runtime);
+    let polled = nap.try_poll(&mut Context::from_waker(Waker::noop()));
+    let end: ShutDown = assert_ready!(polled).unwrap_err();
+    assert!(end.to_string().contains("keep that runtime running"));
+    let (message, _) = panic_of(|| task::spawn(&mut nap).poll());
+    assert!(message.contains(&end.to_string()), "{message}");
+    assert!(Cancelled::from(end).is_shutdown());
+    let error = io::Error::from(end);
+    assert_eq!(error.kind(), io::ErrorKind::Other);
+    assert_eq!(error.get_ref().unwrap().downcast_ref(), Some(&end));
 }
 
 /// The driver never comes to its tick.

@@ -14,7 +14,7 @@
 //! | error | when |
 //! |---|---|
 //! | kind [`TimedOut`](std::io::ErrorKind::TimedOut), without a [`raw_os_error`](std::io::Error::raw_os_error) | the time is over; the operating system's own `TimedOut` has a `raw_os_error` |
-//! | kind [`Other`](std::io::ErrorKind::Other), with a [`Cancelled`](tickwheel::error::Cancelled) within | the timer's runtime has shut down |
+//! | kind [`Other`](std::io::ErrorKind::Other), with a [`ShutDown`](tickwheel::error::ShutDown) within | the timer's runtime has shut down |
 
 mod timeout_stream;
 

@@ -13,7 +13,7 @@ use pin_project_lite::pin_project;
 use tower_layer::Layer;
 use tower_service::Service;
 
-use tickwheel::error::{Cancelled, Elapsed};
+use tickwheel::error::{Elapsed, ShutDown};
 use tickwheel::{Instant, Timer, WithDeadline};
 use tokio::task::coop;
 
@@ -190,7 +190,7 @@ impl<S, B: Clone, A: Clone> Layer<S> for TimeoutLayer<B, A> {
 ///
 /// # Errors
 ///
-/// A boxed [`Elapsed`] if a call took too long, or [`Cancelled`] if the timer's runtime shuts down
+/// A boxed [`Elapsed`] if a call took too long, or [`ShutDown`] if the timer's runtime shuts down
 /// while the call waits in another runtime: with [`on_elapsed`](TimeoutLayer::on_elapsed) the
 /// closure answers instead. Otherwise the service's own error, boxed.
 ///
@@ -389,7 +389,7 @@ mod sealed {
 
     /// The call took too long, or waits when the runtime of its timer shuts down.
     #[derive(Debug)]
-    pub struct Late(pub Option<super::Cancelled>);
+    pub struct Late(pub Option<super::ShutDown>);
 }
 
 /// The bound of a call: one duration for all, or the result of a closure for the request. It is for
@@ -451,7 +451,7 @@ impl<Response, Error: Into<BoxError>> Answer<Response, Error> for () {
     }
 
     fn late(self, Late(shut_down): Late) -> Result<Response, BoxError> {
-        Err(shut_down.map_or_else(|| Elapsed::new().into(), Cancelled::into))
+        Err(shut_down.map_or_else(|| Elapsed::new().into(), ShutDown::into))
     }
 }
 
@@ -518,7 +518,7 @@ where
         Poll::Ready(match called {
             Ok(Ok(answered)) => answered.map_err(A::error),
             Ok(Err(_)) => answer().late(Late(None)),
-            Err(cancelled) => answer().late(Late(Some(cancelled))),
+            Err(shut_down) => answer().late(Late(Some(shut_down))),
         })
     }
 }
@@ -529,7 +529,7 @@ fn poll_in_time<F: Future>(
     call: Pin<&mut F>,
     time: Pin<&mut Option<Time>>,
     cx: &mut Context<'_>,
-) -> Poll<Result<Result<F::Output, Elapsed>, Cancelled>> {
+) -> Poll<Result<Result<F::Output, Elapsed>, ShutDown>> {
     let had_budget = coop::has_budget_remaining();
     if let Poll::Ready(output) = call.poll(cx) {
         return Poll::Ready(Ok(Ok(output)));

@@ -6,6 +6,7 @@ use std::io::{self, ErrorKind, IoSlice, SeekFrom};
 use std::pin::{Pin, pin};
 use std::task::Poll;
 
+use tickwheel::error::ShutDown;
 use tickwheel::{Duration, Instant, Timer, sleep};
 use tickwheel_util::io::TimeoutStream;
 use tokio::io::{
@@ -15,9 +16,7 @@ use tokio_test::{assert_pending, assert_ready, task};
 
 use super::read_times_out_in;
 use super::scripted::Scripted;
-use crate::common::{
-    HOUR, MS, SECOND, assert_cancelled, assert_nothing_armed, assert_timed_out, current_thread,
-};
+use crate::common::{HOUR, MS, SECOND, assert_nothing_armed, assert_timed_out, current_thread};
 
 /// Reads have a second, writes have two.
 fn stream() -> (TimeoutStream<DuplexStream>, DuplexStream) {
@@ -266,7 +265,9 @@ fn the_end_of_the_timers_runtime_is_an_error() {
     assert_pending!(poll_read(&mut reader));
     drop(runtime);
     for _ in 0..2 {
-        assert!(assert_cancelled(assert_ready!(poll_read(&mut reader))).is_shutdown());
+        let error = assert_ready!(poll_read(&mut reader)).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Other);
+        assert!(error.get_ref().unwrap().is::<ShutDown>(), "{error}");
     }
 }
 
