@@ -107,7 +107,8 @@ async fn a_change_without_a_stall_spares_no_deadline() {
 }
 
 /// It falls due while the waker blocks, and the same turn fires it afterwards. On a machine that
-/// comes to the first timer only when both are due, one batch holds both, and nothing is shown.
+/// comes to the first timer only when both are due, one batch holds both, and nothing is shown. Nor
+/// is it where the machine has stalled.
 #[test]
 fn a_timer_due_while_a_waker_blocks_is_late_from_its_due_on() {
     let attempt = || {
@@ -122,7 +123,9 @@ fn a_timer_due_while_a_waker_blocks_is_late_from_its_due_on() {
             arm(&mut blocks, &waker_fn(block));
             arm(&mut waits, Waker::noop());
             tokio::time::sleep(100 * MS).await;
-            if began.recv().unwrap() >= waits.deadline() {
+            // After a stall the timer comes later than tokio's. To wait for it here would block it.
+            let began = began.try_recv();
+            if began.is_err() || began.is_ok_and(|began| began >= waits.deadline()) {
                 return false;
             }
             waits.await;
