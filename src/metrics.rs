@@ -1,5 +1,8 @@
 //! The state that a timer and a map expose: [`Metrics`] and [`DelayMapMetrics`], counts of their
 //! work, and [`Snapshot`], the contents of every level.
+//!
+//! With the feature `serde` the counts are serialized, each field under the name of its getter, and
+//! a [`Duration`] in serde's form. A later version may add fields.
 
 // Invariant: `armed` is the sum of `pending`, `fired` and `disarmed`, because each shard is read at
 // one moment, under its lock.
@@ -18,50 +21,86 @@ use crate::wheel::{DIGIT_BITS, SlotCounts};
 ///
 /// ```
 /// # use tickwheel::{Duration, Timer};
-/// # tokio_test::block_on(async {
-/// let timer = Timer::current();
+/// # tokio_test::block_on(async { tokio::time::pause();
+/// let timer = Timer::builder().name("sessions").build().unwrap();
 /// let _idle = timer.deadline(Duration::from_secs(30));
-/// assert_eq!(timer.metrics().pending, 1);
+/// timer.sleep(Duration::from_secs(1)).await;
+///
+/// let metrics = timer.metrics();
+/// assert_eq!(metrics.name(), Some("sessions"));
+/// assert_eq!((metrics.armed(), metrics.fired(), metrics.pending()), (2, 1, 1));
 /// # });
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(::serde::Serialize, ::serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(default))]
-#[non_exhaustive]
+///
+/// # Usage
+///
+/// Counters start at zero when the timer is made, and never go back. [`armed`](Metrics::armed) is
+/// always the sum of [`pending`](Metrics::pending), [`fired`](Metrics::fired) and
+/// [`disarmed`](Metrics::disarmed). [Operations](crate::docs::operations) has recipes that export
+/// them, and tells what to alert on.
+///
+/// With the feature `serde` it is serialized: each field under the name of its getter, a
+/// [`Duration`] as `{"secs":1,"nanos":0}`, and [`fired_within`](Metrics::fired_within) as
+/// `fired_within_ms`, a map from each limit in milliseconds to its count. A later version may add
+/// fields.
+///
+/// ```
+/// # #[cfg(feature = "serde")] {
+/// # use tickwheel::{Duration, Timer};
+/// # tokio_test::block_on(async { tokio::time::pause();
+/// let timer = Timer::current();
+/// timer.sleep(Duration::from_secs(1)).await;
+/// let written = serde_json::to_value(timer.metrics()).unwrap();
+/// assert_eq!(written["fired"], 1);
+/// assert_eq!(written["fired_within_ms"]["32768"], 1);
+/// # });
+/// # }
+/// ```
+///
+/// # Cost
+///
+/// One reading takes the lock of each shard for a moment. The copy is 300 bytes and does not change
+/// afterwards.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(::serde::Serialize))]
 pub struct Metrics {
-    /// The name of the timer: [`Builder::name`](crate::timer::Builder::name), the runtime's name
-    /// for its own timer, or `tickwheel-timer` for [`Timer::global`](crate::Timer::global).
-    pub name: Option<Arc<str>>,
-    /// The number of shards.
-    pub shards: usize,
-    /// Timers that are armed now.
-    pub pending: usize,
-    /// Timers that were ever armed.
-    pub armed: u64,
-    /// Timers that fired: the driver came to them, or a sleep was reset to the past.
-    pub fired: u64,
-    /// Timers that were removed before the driver fired them.
-    pub disarmed: u64,
-    /// Expiries that a reset has postponed. Resets themselves are not counted, to stay fast.
-    pub rescheduled: u64,
-    /// How often the alarm woke the driver.
-    pub wake_ups: u64,
-    /// How often the driver was held up: a [stall](crate::guarantees#what-a-stall-is). A clock that
-    /// is or was paused has none.
-    pub stalls: u64,
-    /// The total length of all stalls.
-    pub stalled: Duration,
-    /// Deadlines that passed during a stall, or soon after it, and got its grace
-    /// ([`Builder::stall_grace`](crate::timer::Builder::stall_grace)).
-    pub spared: u64,
+    name: Option<Arc<str>>,
+    shards: usize,
+    pending: usize,
+    armed: u64,
+    fired: u64,
+    disarmed: u64,
+    rescheduled: u64,
+    wake_ups: u64,
+    stalls: u64,
+    stalled: Duration,
+    spared: u64,
+    /// Entry `i` counts the timers that fired at most `2^i` ms late.
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename = "fired_within_ms", serialize_with = "serialize_by_limit")
+    )]
     fired_within: [u64; 16],
-    /// The sum of the histogram that [`fired_within`](Metrics::fired_within) yields.
-    pub fired_lateness_sum: Duration,
-    /// Wakers that panicked, apart from those that wait for an
-    /// [`IdleTimeout`](crate::io::IdleTimeout). The panics were contained.
-    pub waker_panics: u64,
-    /// Inserts that maps on this timer rejected, because they were closed or at their limit.
-    pub rejected_inserts: u64,
+    fired_lateness_sum: Duration,
+    waker_panics: u64,
+    rejected_inserts: u64,
+}
+
+/// The length of the array is no part of the format.
+#[cfg(feature = "serde")]
+fn serialize_by_limit<S: ::serde::Serializer>(
+    fired_within: &[u64; 16],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(limits().zip(fired_within).map(|(limit, fired)| {
+        // The longest is 32,768 ms.
+        (limit.as_millis() as u64, fired)
+    }))
+}
+
+/// The ends of the histogram's buckets: 1, 2, 4 .. ms.
+fn limits() -> impl Iterator<Item = Duration> {
+    (0..).map(|exponent| Duration::from_millis(1 << exponent))
 }
 
 impl Metrics {
@@ -74,12 +113,20 @@ impl Metrics {
         let reporter = driver.reporter();
         let mut metrics = Metrics {
             name: reporter.name().cloned(),
+            shards: 0,
+            pending: 0,
+            armed: 0,
+            fired: 0,
+            disarmed: 0,
+            rescheduled: 0,
             wake_ups: driver.wake_ups(),
             stalls: stalls.count(),
             stalled: stalls.total(),
+            spared: 0,
+            fired_within: [0; 16],
+            fired_lateness_sum: Duration::ZERO,
             waker_panics: reporter.waker_panics.load(Ordering::Relaxed),
             rejected_inserts: reporter.rejected_inserts.load(Ordering::Relaxed),
-            ..Metrics::default()
         };
         for counts in shards {
             metrics.shards += 1;
@@ -102,6 +149,77 @@ impl Metrics {
         metrics
     }
 
+    /// Returns the name of the timer: [`Builder::name`](crate::timer::Builder::name), the runtime's
+    /// name for its own timer, or `tickwheel-timer` for [`Timer::global`](crate::Timer::global).
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// Returns the number of shards.
+    #[must_use]
+    pub fn shards(&self) -> usize {
+        self.shards
+    }
+
+    /// Returns how many timers are armed now: deadlines that are pending, and sleeps, timeouts and
+    /// intervals that were polled and are pending.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.pending
+    }
+
+    /// Returns how many timers were ever armed.
+    #[must_use]
+    pub fn armed(&self) -> u64 {
+        self.armed
+    }
+
+    /// Returns how many timers fired: the driver came to them, or a sleep was reset to the past.
+    #[must_use]
+    pub fn fired(&self) -> u64 {
+        self.fired
+    }
+
+    /// Returns how many timers were taken out before the driver fired them.
+    #[must_use]
+    pub fn disarmed(&self) -> u64 {
+        self.disarmed
+    }
+
+    /// Returns how many expiries a reset has postponed. Resets themselves are not counted, to stay
+    /// fast.
+    #[must_use]
+    pub fn rescheduled(&self) -> u64 {
+        self.rescheduled
+    }
+
+    /// Returns how often the alarm woke the driver.
+    #[must_use]
+    pub fn wake_ups(&self) -> u64 {
+        self.wake_ups
+    }
+
+    /// Returns how often the driver was held up: a [stall](crate::guarantees#what-a-stall-is). A
+    /// clock that is or was paused has none.
+    #[must_use]
+    pub fn stalls(&self) -> u64 {
+        self.stalls
+    }
+
+    /// Returns the total length of all stalls.
+    #[must_use]
+    pub fn stalled(&self) -> Duration {
+        self.stalled
+    }
+
+    /// Returns how many deadlines fell due in a stall, or soon after it, and got its grace
+    /// ([`Builder::stall_grace`](crate::timer::Builder::stall_grace)).
+    #[must_use]
+    pub fn spared(&self) -> u64 {
+        self.spared
+    }
+
     /// Returns how many timers fired at most 1, 2, 4 .. 32,768 ms late: the cumulative buckets of a
     /// histogram (Prometheus `le`), with `fired` as the last one.
     ///
@@ -116,44 +234,84 @@ impl Metrics {
     ///
     /// let metrics = timer.metrics();
     /// let in_time = metrics.fired_within().find(|(late, _)| late.as_millis() == 64).unwrap().1;
-    /// assert_eq!((in_time, metrics.fired), (1, 1));
+    /// assert_eq!((in_time, metrics.fired()), (1, 1));
     ///
     /// let mut page = String::new();
     /// for (late, fired) in metrics.fired_within() {
     ///     page += &format!("timers_fired_bucket{{le=\"{}\"}} {fired}\n", late.as_secs_f64());
     /// }
-    /// page += &format!("timers_fired_bucket{{le=\"+Inf\"}} {}\n", metrics.fired);
+    /// page += &format!("timers_fired_bucket{{le=\"+Inf\"}} {}\n", metrics.fired());
     /// assert!(page.ends_with("timers_fired_bucket{le=\"+Inf\"} 1\n"));
     /// # });
     /// ```
+    #[must_use]
     pub fn fired_within(&self) -> impl Iterator<Item = (Duration, u64)> + use<> {
-        let ends = (0..).map(|exponent| Duration::from_millis(1 << exponent));
-        ends.zip(self.fired_within)
+        limits().zip(self.fired_within)
+    }
+
+    /// Returns the sum of the histogram that [`fired_within`](Metrics::fired_within) yields.
+    #[must_use]
+    pub fn fired_lateness_sum(&self) -> Duration {
+        self.fired_lateness_sum
+    }
+
+    /// Returns how many wakers panicked, apart from those that wait for an
+    /// [`IdleTimeout`](crate::io::IdleTimeout). The panics were contained.
+    #[must_use]
+    pub fn waker_panics(&self) -> u64 {
+        self.waker_panics
+    }
+
+    /// Returns how many inserts the maps on this timer rejected, because they were closed or at
+    /// their capacity.
+    #[must_use]
+    pub fn rejected_inserts(&self) -> u64 {
+        self.rejected_inserts
     }
 }
 
 /// Counts of a map's values: [`DelayMap::metrics`](crate::DelayMap::metrics). The [`Metrics`] of
 /// its timer count the stream's one timer, and not the values.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(::serde::Serialize, ::serde::Deserialize))]
-#[cfg_attr(feature = "serde", serde(default))]
-#[non_exhaustive]
+///
+/// With the feature `serde` it is serialized, each field under the name of its getter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(::serde::Serialize))]
 pub struct DelayMapMetrics {
-    /// Values that are in the map now, due or not.
-    pub len: usize,
-    /// Values that were ever inserted, including replacements.
-    pub inserted: u64,
-    /// Values that came out of the stream. If `len` grows and this does not, nothing is due, or no
-    /// consumer takes it.
-    pub expired: u64,
+    pub(crate) len: usize,
+    pub(crate) inserted: u64,
+    pub(crate) expired: u64,
+}
+
+#[allow(
+    clippy::len_without_is_empty,
+    reason = "a count of the map's, which has `is_empty`"
+)]
+impl DelayMapMetrics {
+    /// Returns how many values are in the map now, due or not.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Returns how many values were ever inserted, including replacements.
+    #[must_use]
+    pub fn inserted(&self) -> u64 {
+        self.inserted
+    }
+
+    /// Returns how many values came out of the stream. If [`len`](DelayMapMetrics::len) grows and
+    /// this does not, nothing is due, or no consumer takes it.
+    #[must_use]
+    pub fn expired(&self) -> u64 {
+        self.expired
+    }
 }
 
 /// The contents of every level of a timer's wheels: [`Timer::snapshot`](crate::Timer::snapshot).
 ///
-/// Its [`Display`](fmt::Display) is a heading and, for each level of all shards together, a line
-/// and a row of its slots, from the present one to the last occupied one: `.` for none, a digit for
-/// as many timers, `X`, `C` and `M` for ten, a hundred and a thousand or more. `late` counts the
-/// timers whose time has passed, which are in no row. The text may change in any version.
+/// It is for a person to read, by its [`Display`](fmt::Display). **The text may change in any
+/// version**, so do not parse it: [`pending`](Snapshot::pending) and
+/// [`Timer::metrics`](crate::Timer::metrics) are for programs.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -170,17 +328,30 @@ pub struct DelayMapMetrics {
 ///   ...............XX");
 /// # }
 /// ```
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+///
+/// # Usage
+///
+/// The text is a heading and, for each level of all shards together, a line and a row of its slots,
+/// from the present one to the last occupied one: `.` for none, a digit for as many timers, `X`,
+/// `C` and `M` for ten, a hundred and a thousand or more. `late` counts the timers that are due and
+/// have not fired, which are in no row.
+///
+/// # Cost
+///
+/// It takes the lock of each shard for some microseconds, however many timers there are.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Snapshot {
+    /// The tick of the timer's clock when it was taken.
     now: u64,
     tick: Duration,
     shards: usize,
     /// Timers that were due when they were armed, and fire at the next turn.
     overdue: usize,
+    /// All shards together, from the finest level on.
     levels: Vec<Level>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 struct Level {
     slot_width: Duration,
     /// The number of timers in each slot, from the slot of the snapshot's tick on.
@@ -198,7 +369,9 @@ impl Snapshot {
         let mut snapshot = Snapshot {
             now,
             tick,
-            ..Snapshot::default()
+            shards: 0,
+            overdue: 0,
+            levels: Vec::new(),
         };
         shards.for_each(|counts| snapshot.add(&counts));
         snapshot
@@ -238,6 +411,7 @@ impl Snapshot {
     /// assert_eq!((before.pending(), timer.snapshot().pending()), (0, 2));
     /// # });
     /// ```
+    #[must_use]
     pub fn pending(&self) -> usize {
         self.overdue + self.levels.iter().map(Level::pending).sum::<usize>()
     }
@@ -262,6 +436,13 @@ impl Level {
 
     fn pending(&self) -> usize {
         self.late + self.slots.iter().sum::<usize>()
+    }
+}
+
+/// The same text.
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 

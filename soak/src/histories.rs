@@ -119,14 +119,14 @@ fn attempt(
     let armed = runtime.block_on(async {
         // A sleep may be ready before the turn that takes its timer out, which has begun.
         for _ in 0..200 {
-            if Timer::current().metrics().pending == 1 {
+            if Timer::current().metrics().pending() == 1 {
                 break;
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         Timer::current().metrics()
     });
-    if armed.pending != 1 {
+    if armed.pending() != 1 {
         let text = format!("one sleep is pending: {armed:?}");
         return Err((Kind::Counts, text));
     }

@@ -266,22 +266,22 @@ impl Program {
             // What an actor has left behind in another place is dropped a little later.
             let mut metrics = clock.timer.metrics();
             for _ in 0..100 {
-                if metrics.pending == 0 {
+                if metrics.pending() == 0 {
                     break;
                 }
                 thread::sleep(BEAT);
                 metrics = clock.timer.metrics();
             }
-            if metrics.pending > 0 {
+            if metrics.pending() > 0 {
                 self.report(Kind::Counts, &format!("timers are left: {metrics:?}"));
             }
-            let sum = metrics.fired + metrics.disarmed + metrics.pending as u64;
-            if sum != metrics.armed {
+            let sum = metrics.fired() + metrics.disarmed() + metrics.pending() as u64;
+            if sum != metrics.armed() {
                 self.report(Kind::Counts, &format!("the sum is wrong: {metrics:?}"));
             }
             self.totals
                 .fired
-                .fetch_add(metrics.fired, Ordering::Relaxed);
+                .fetch_add(metrics.fired(), Ordering::Relaxed);
         }
         let mut by_map = BTreeMap::<u32, BTreeMap<u32, Vec<_>>>::new();
         for (Subject { map, key }, event) in self.gathered.lock().unwrap().drain(..) {

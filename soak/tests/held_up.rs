@@ -146,7 +146,7 @@ async fn random_stalls(workers: usize, mut random: fastrand::Rng) -> Duration {
     load.join_all().await;
     let latest = timers.join_all().await.into_iter().max();
     assert!(
-        workers == 2 || timer.metrics().stalls > 0,
+        workers == 2 || timer.metrics().stalls() > 0,
         "nothing was held up"
     );
     latest.unwrap_or_default()

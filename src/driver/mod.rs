@@ -659,6 +659,6 @@ mod tests {
             Poll::Ready(timer.deadline(Duration::from_millis(1)))
         };
         assert_eq!(poll_fn(use_up).await.await, Ok(()));
-        assert_eq!(timer.metrics().wake_ups, 1, "no empty turn");
+        assert_eq!(timer.metrics().wake_ups(), 1, "no empty turn");
     }
 }

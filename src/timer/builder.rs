@@ -79,7 +79,7 @@ impl Builder {
     ///     deadline.await.unwrap();
     /// }
     /// let metrics = timer.metrics();
-    /// assert!(metrics.wake_ups < metrics.fired / 10, "a hundred in a few wake-ups");
+    /// assert!(metrics.wake_ups() < metrics.fired() / 10, "a hundred in a few wake-ups");
     /// # Ok::<(), tickwheel::error::BuildError>(()) }).unwrap();
     /// ```
     pub fn tick(mut self, tick: Duration) -> Builder {
@@ -98,7 +98,7 @@ impl Builder {
     /// # tokio_test::block_on(async {
     /// // For many threads outside of the runtime, which would meet on its few shards.
     /// let timer = Timer::builder().shards(6).build()?;
-    /// assert_eq!(timer.metrics().shards, 8);
+    /// assert_eq!(timer.metrics().shards(), 8);
     /// # Ok::<(), tickwheel::error::BuildError>(()) }).unwrap();
     /// ```
     pub fn shards(mut self, shards: usize) -> Builder {
@@ -143,7 +143,7 @@ impl Builder {
     /// # use tickwheel::Timer;
     /// # tokio_test::block_on(async {
     /// let timer = Timer::builder().name("connections").build()?;
-    /// assert_eq!(timer.metrics().name.as_deref(), Some("connections"));
+    /// assert_eq!(timer.metrics().name(), Some("connections"));
     /// # Ok::<(), tickwheel::error::BuildError>(()) }).unwrap();
     /// ```
     pub fn name(mut self, name: impl Into<String>) -> Builder {

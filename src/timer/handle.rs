@@ -72,7 +72,7 @@ impl Timer {
     /// let idle = timer.deadline(Duration::from_secs(60));
     ///
     /// // It is one timer, on whatever thread of the runtime it is asked for.
-    /// let pending = tokio::spawn(async { Timer::current().metrics().pending });
+    /// let pending = tokio::spawn(async { Timer::current().metrics().pending() });
     /// assert_eq!(pending.await?, 1);
     /// # drop(idle);
     /// # Ok::<(), tokio::task::JoinError>(()) }).unwrap();
@@ -134,8 +134,8 @@ impl Timer {
     /// // One wake-up each second is enough for sessions of half an hour.
     /// let sessions = Timer::builder().tick(Duration::from_secs(1)).name("sessions").build()?;
     /// let _idle = sessions.deadline(Duration::from_secs(30 * 60));
-    /// assert_eq!(sessions.metrics().pending, 1);
-    /// assert_eq!(Timer::current().metrics().pending, 0, "this is another timer");
+    /// assert_eq!(sessions.metrics().pending(), 1);
+    /// assert_eq!(Timer::current().metrics().pending(), 0, "this is another timer");
     /// # Ok::<(), tickwheel::error::BuildError>(()) }).unwrap();
     /// ```
     pub fn builder() -> Builder {
@@ -380,7 +380,7 @@ impl Timer {
     /// let _idle = timer.deadline(Duration::from_secs(30));
     ///
     /// let metrics = timer.metrics();
-    /// assert_eq!((metrics.armed, metrics.fired, metrics.pending), (2, 1, 1));
+    /// assert_eq!((metrics.armed(), metrics.fired(), metrics.pending()), (2, 1, 1));
     /// # });
     /// ```
     pub fn metrics(&self) -> Metrics {
@@ -467,8 +467,8 @@ impl fmt::Debug for Timer {
         let metrics = self.metrics();
         f.debug_struct("Timer")
             .field("tick", &self.inner.clock.tick().as_duration())
-            .field("shards", &metrics.shards)
-            .field("pending", &metrics.pending)
+            .field("shards", &metrics.shards())
+            .field("pending", &metrics.pending())
             .finish_non_exhaustive()
     }
 }

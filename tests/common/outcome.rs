@@ -9,7 +9,7 @@ use tickwheel::error::Cancelled;
 /// On the current runtime's own timer.
 #[track_caller]
 pub(crate) fn assert_nothing_armed() {
-    assert_eq!(Timer::current().metrics().pending, 0, "timers are armed");
+    assert_eq!(Timer::current().metrics().pending(), 0, "timers are armed");
 }
 
 #[track_caller]

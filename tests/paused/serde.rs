@@ -1,34 +1,52 @@
-//! The numbers of a timer as data: what is written is read back, and its names stay.
+//! The numbers of a timer and of a map as data: what is written, under which names.
 
-use serde_json::{Value, from_value, json, to_value};
-use tickwheel::Timer;
-use tickwheel::metrics::Metrics;
+use serde_json::{json, to_value};
+use tickwheel::{DelayMap, Timer};
 
-use crate::common::MS;
+use crate::common::{HOUR, MS};
 
+/// The whole format, because each name is a promise.
 #[tokio::test(start_paused = true)]
-async fn fields_go_by_their_names_and_durations_by_serdes_form() {
-    let timer = Timer::builder().shards(1).build().unwrap();
-    let deadline = timer.deadline(MS);
-    let metrics = to_value(timer.metrics()).unwrap();
-    assert_eq!(metrics["pending"], 1);
-    assert_eq!(metrics["fired_within"], json!([0; 16].as_slice()));
-    assert_eq!(metrics["stalled"], json!({ "secs": 0, "nanos": 0 }));
-    drop(deadline);
+async fn fields_go_by_the_names_of_their_getters() {
+    let timer = Timer::builder().shards(2).name("web").build().unwrap();
+    let deadlines: Vec<_> = [1, 3, 60_000].map(|n| timer.deadline(n * MS)).into();
+    tokio::time::advance(7 * MS).await;
+    tokio::time::sleep(MS).await;
+    let metrics = timer.metrics();
+    assert_eq!((metrics.fired(), metrics.pending()), (2, 1));
+    let limits = metrics.fired_within();
+    let by_limit = limits.map(|(limit, fired)| (limit.as_millis().to_string(), json!(fired)));
+    let expected = json!({
+        "name": "web",
+        "shards": 2,
+        "pending": 1,
+        "armed": 3,
+        "fired": 2,
+        "disarmed": 0,
+        "rescheduled": 0,
+        "wake_ups": metrics.wake_ups(),
+        "stalls": 0,
+        "stalled": { "secs": 0, "nanos": 0 },
+        "spared": 0,
+        "fired_within_ms": serde_json::Map::from_iter(by_limit),
+        "fired_lateness_sum": metrics.fired_lateness_sum(),
+        "waker_panics": 0,
+        "rejected_inserts": 0,
+    });
+    let written = to_value(&metrics).unwrap();
+    assert_eq!(written, expected);
+    assert_eq!(
+        written["fired_within_ms"]["4"], 1,
+        "the other was 6 ms late"
+    );
+    assert_eq!(written["fired_within_ms"]["8"], 2);
+    drop(deadlines);
 }
 
-/// An older version of the crate has written fewer fields, and a newer one more.
 #[tokio::test(start_paused = true)]
-async fn metrics_of_another_version_are_read() {
-    let timer = Timer::builder().shards(2).name("web").build().unwrap();
-    let deadlines: Vec<_> = (1..100).map(|n| timer.deadline(n * n * MS)).collect();
-    tokio::time::sleep(50 * MS).await;
-    let metrics = timer.metrics();
-    assert!(metrics.fired > 0 && metrics.pending > 0);
-    let mut written = to_value(&metrics).unwrap();
-    let fields = written.as_object_mut().unwrap();
-    assert_eq!(fields.remove("stalls"), Some(json!(0)));
-    fields.insert("field_of_a_later_version".to_owned(), Value::Null);
-    assert_eq!(from_value::<Metrics>(written).unwrap(), metrics);
-    drop(deadlines);
+async fn counts_of_a_map_go_by_the_names_of_their_getters() {
+    let (map, _stream) = DelayMap::new(&Timer::current());
+    assert_eq!(map.insert(1, (), HOUR), Ok(None));
+    let expected = json!({ "len": 1, "inserted": 1, "expired": 0 });
+    assert_eq!(to_value(map.metrics()).unwrap(), expected);
 }

@@ -335,5 +335,5 @@ async fn at_the_end_of_time_it_stays_pending() {
         assert!(!sleep.is_woken());
     }
     drop(before);
-    assert_eq!(timer.metrics().pending, 0);
+    assert_eq!(timer.metrics().pending(), 0);
 }

@@ -87,7 +87,7 @@ async fn every_kind_of_timeout_within_is_bounded() {
         assert_eq!(heard, Ok(Err("an answer of its own")), "it hears first");
         assert_eq!(start.elapsed(), 2 * SECOND);
     }
-    assert_eq!(timer.metrics().pending, 0);
+    assert_eq!(timer.metrics().pending(), 0);
     assert_nothing_armed();
 }
 

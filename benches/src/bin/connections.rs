@@ -150,12 +150,12 @@ fn measure(options: &Options) -> Result<Measured, Box<dyn Error>> {
     let mut connections = connections.iter().cycle();
     let mut run = |time| heartbeats(options, &mut connections, time);
     run(options.timeout.mul_f64(SETTLED));
-    let (cpu, wake_ups) = (cpu_of(&runtime), timer.metrics().wake_ups);
+    let (cpu, wake_ups) = (cpu_of(&runtime), timer.metrics().wake_ups());
     let begin = Instant::now();
     let (resets, spent) = run(options.run_time);
     let elapsed = begin.elapsed().as_secs_f64();
     let cpu = (cpu_of(&runtime) - cpu).as_secs_f64();
-    let wake_ups = (timer.metrics().wake_ups - wake_ups) as f64;
+    let wake_ups = (timer.metrics().wake_ups() - wake_ups) as f64;
     let reset = spent.as_secs_f64() * 1e9 / resets as f64;
     Ok([
         ("memory", "bytes each, deadline and handle", bytes),

@@ -131,7 +131,7 @@ mod tests {
                 };
                 unconstrained(batch(&mut *hand, 5_000)).await;
                 let metrics = timer.metrics();
-                assert_eq!((metrics.armed, metrics.disarmed), (armed, armed));
+                assert_eq!((metrics.armed(), metrics.disarmed()), (armed, armed));
             }
         });
     }

@@ -111,7 +111,7 @@ mod tests {
     fn stands_on_the_timer_of_its_contender() {
         let runtime = runtime(2);
         let own = runtime.block_on(async { Timer::current() });
-        let pending = |timer: &Timer| timer.metrics().pending;
+        let pending = |timer: &Timer| timer.metrics().pending();
         for (contender, stand) in [
             (name::TICKWHEEL, [1, 0]),
             (name::DROP_IN, [1, 0]),

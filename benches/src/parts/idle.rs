@@ -58,7 +58,7 @@ fn run(contender: &str, settings: &Settings) -> Vec<(String, f64)> {
 
     let time = Duration::from_millis(settings.either(2_000, 500));
     thread::sleep(time / 4);
-    let turns = || ours.as_ref().map(|timer| timer.metrics().wake_ups);
+    let turns = || ours.as_ref().map(|timer| timer.metrics().wake_ups());
     let before = [context_switches(), turns()];
     thread::sleep(time);
     let after = [context_switches(), turns()];

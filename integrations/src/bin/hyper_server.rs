@@ -239,12 +239,12 @@ async fn shutdown_signal() {
 /// ended just before their tasks let go of what they hold, so this waits for them, for a second.
 async fn armed_at_the_end(timer: &Timer) -> usize {
     for _ in 0..100 {
-        if timer.metrics().pending == 0 {
+        if timer.metrics().pending() == 0 {
             break;
         }
         timer.sleep(Duration::from_millis(10)).await;
     }
-    timer.metrics().pending
+    timer.metrics().pending()
 }
 
 /// `HOST:PORT` for the command line, where the host is an address or a name.

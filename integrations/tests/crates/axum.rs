@@ -76,7 +76,7 @@ async fn panics_and_clients_that_vanish_leave_nothing_armed() {
     let server = serve(routes().layer(layer)).await;
     assert!(reqwest::get(format!("{server}/panics")).await.is_err());
     let vanishes = tokio::spawn(reqwest::get(format!("{server}/hangs")));
-    while timer.metrics().pending == 0 {
+    while timer.metrics().pending() == 0 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     vanishes.abort();

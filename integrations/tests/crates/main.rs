@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Whatever held a timer may still be going away when its answer has come.
 async fn assert_nothing_stays_armed(timer: &Timer) {
     let disarmed = async {
-        while timer.metrics().pending > 0 {
+        while timer.metrics().pending() > 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };

@@ -67,7 +67,7 @@ impl Pair {
         self.client.wait_idle().await;
         self.server.wait_idle().await;
         assert_nothing_stays_armed(&self.timer).await;
-        assert!(self.timer.metrics().armed > 0, "it was in use");
+        assert!(self.timer.metrics().armed() > 0, "it was in use");
     }
 }
 
@@ -179,7 +179,10 @@ async fn keep_alive_packets_hold_an_unused_connection_open() {
     let (client, server) = pair.connect().await;
     sleep(100 * IDLE).await;
     assert_eq!(client.close_reason(), None);
-    assert!(pair.timer.metrics().pending <= 2, "one timer a connection");
+    assert!(
+        pair.timer.metrics().pending() <= 2,
+        "one timer a connection"
+    );
     vanish(&pair, &client, &server).await;
 }
 

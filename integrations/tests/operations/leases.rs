@@ -44,7 +44,7 @@ async fn a_lease_ends_a_term_after_its_request_was_sent() {
     let too_slow = lease::acquire(&timer, async || granted_after(10 * SECOND).await).await;
     let refused = lease::acquire(&timer, async || false).await;
     assert!(too_slow.is_none() && refused.is_none());
-    assert_eq!(timer.metrics().pending, 0);
+    assert_eq!(timer.metrics().pending(), 0);
 }
 
 #[tokio::test]

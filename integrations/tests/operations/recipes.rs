@@ -35,7 +35,7 @@ async fn used_timer(name: &str) -> (Timer, Deadline) {
     let fired = [timer.deadline(10 * MS), timer.deadline(10 * MS)];
     drop(timer.deadline(HOUR));
     advance(15 * MS).await;
-    assert_eq!(timer.metrics().fired, 2);
+    assert_eq!(timer.metrics().fired(), 2);
     drop(fired);
     let pending = timer.deadline(HOUR);
     (timer, pending)

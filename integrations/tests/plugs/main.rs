@@ -22,11 +22,11 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// A task that held a timer may still be going away.
 async fn assert_nothing_stays_armed(timer: &Timer) {
     let disarmed = async {
-        while timer.metrics().pending > 0 {
+        while timer.metrics().pending() > 0 {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
     let disarmed = tokio::time::timeout(PATIENCE, disarmed).await;
     disarmed.expect("nothing stays armed");
-    assert!(timer.metrics().armed > 0, "the timer was in use");
+    assert!(timer.metrics().armed() > 0, "the timer was in use");
 }

@@ -24,7 +24,7 @@ async fn actix_program() {
         let mut ticks = time::interval(SHORT);
         ticks.tick().await;
         ticks.tick().await;
-        assert!(timer.metrics().armed >= 3 && timer.metrics().shards == 1);
+        assert!(timer.metrics().armed() >= 3 && timer.metrics().shards() == 1);
         let deadline = timer.deadline(Duration::from_secs(3600));
         send.send(deadline.handle()).unwrap();
         assert_eq!(deadline.await, Ok(()));
@@ -35,7 +35,7 @@ async fn actix_program() {
     assert!(handle.reset() && handle.expire(), "from another thread");
     is_done.await.expect("the task has not panicked");
     let own = Timer::current().metrics();
-    assert_eq!(own.armed, 0, "each thread has a timer of its own");
+    assert_eq!(own.armed(), 0, "each thread has a timer of its own");
     arbiter.stop();
     arbiter.join().unwrap();
 }

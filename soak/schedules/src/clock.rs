@@ -116,10 +116,10 @@ pub fn run() {
     }
     assert!(far.handle().is_pending(), "it has ended");
     drop(far);
-    for _ in (0..1_000).take_while(|_| world.timer.metrics().pending > 0) {
+    for _ in (0..1_000).take_while(|_| world.timer.metrics().pending() > 0) {
         shuttle::thread::yield_now();
     }
-    assert_eq!(world.timer.metrics().pending, 0, "nothing is armed");
+    assert_eq!(world.timer.metrics().pending(), 0, "nothing is armed");
     world.end(Duration::MAX);
 }
 

@@ -55,7 +55,7 @@ fn reset_beside_a_shorter_timeout() {
     );
     drop(deadline);
     world.calls_are_over();
-    assert_eq!(world.timer.metrics().pending, 0, "nothing is armed");
+    assert_eq!(world.timer.metrics().pending(), 0, "nothing is armed");
     world.end(passed());
 }
 
@@ -204,7 +204,7 @@ where
         let latest = latest_due(&moves.iter().map(may_be).collect::<Vec<_>>(), world.tick).at;
         last = last.max(ready.span.ended.min(latest));
     }
-    assert_eq!(world.timer.metrics().pending, 0, "nothing is armed");
+    assert_eq!(world.timer.metrics().pending(), 0, "nothing is armed");
     let tick = world.tick;
     world.end(last);
     Awaited {

@@ -54,7 +54,7 @@ fn race_for_the_limit() {
     assert_eq!((number, map.len()), (1, 1), "the map may hold one key");
     drop(inserted);
     world.calls_are_over();
-    assert_eq!(world.timer.metrics().pending, 0);
+    assert_eq!(world.timer.metrics().pending(), 0);
     world.end(passed());
 }
 
@@ -87,7 +87,7 @@ fn close_beside_inserts() {
     assert!(drained == inserted.len() || world.ends_early);
     drop(inserted);
     world.calls_are_over();
-    assert_eq!(world.timer.metrics().pending, 0);
+    assert_eq!(world.timer.metrics().pending(), 0);
     world.end(passed());
 }
 
@@ -124,7 +124,7 @@ fn replace() {
         reset.join().unwrap();
     }
     drop((first, inserts.join().unwrap()));
-    assert_eq!((map.len(), world.timer.metrics().pending), (0, 0));
+    assert_eq!((map.len(), world.timer.metrics().pending()), (0, 0));
     world.end(passed());
 }
 
@@ -191,7 +191,7 @@ fn change() {
             "{outcome:?}: {seen} were, {by_calls} by the calls: {calls:#?}"
         );
     }
-    assert_eq!(world.timer.metrics().pending, 0, "nothing is armed");
+    assert_eq!(world.timer.metrics().pending(), 0, "nothing is armed");
     world.end(last);
 }
 

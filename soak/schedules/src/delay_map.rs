@@ -179,7 +179,7 @@ fn change() {
     let last = history.check(&world).last;
     // The clock may just have come to what the close has taken out.
     let last = if has_rest { Duration::MAX } else { last };
-    assert_eq!(world.timer.metrics().pending, 0, "nothing is armed");
+    assert_eq!(world.timer.metrics().pending(), 0, "nothing is armed");
     world.end(last);
 }
 

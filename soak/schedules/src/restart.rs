@@ -67,6 +67,6 @@ pub fn run() {
     });
     let last = asking.join().unwrap().max(owner.join().unwrap());
     world.calls_are_over();
-    assert_eq!(world.timer.metrics().pending, 0, "nothing is armed");
+    assert_eq!(world.timer.metrics().pending(), 0, "nothing is armed");
     world.end(last.max(last_held_up()));
 }

@@ -68,7 +68,7 @@ pub fn run() {
     let ((), dropped) = Span::of(|| drop(std::mem::take(&mut *shared.left.lock().unwrap())));
     // A sleep whose time has passed may be ready before the turn that takes its timer out, which
     // has begun.
-    let is_armed = || world.timer.metrics().pending > 0;
+    let is_armed = || world.timer.metrics().pending() > 0;
     for _ in (0..1_000).take_while(|_| is_armed()) {
         shuttle::thread::yield_now();
     }

@@ -77,7 +77,7 @@ fn a_waker_is_dropped_under_no_lock() {
         let mut nap = timer.sleep(HOUR);
         arm(&mut nap, &meddling(&timer, pool));
         drop(runtime);
-        assert_eq!(timer.metrics().pending, 0);
+        assert_eq!(timer.metrics().pending(), 0);
     });
 }
 

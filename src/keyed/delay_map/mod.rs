@@ -699,11 +699,15 @@ impl<K, V, S> DelayMap<K, V, S> {
     /// jobs.expire("mail");
     /// due.recv().await;
     /// let metrics = jobs.metrics();
-    /// assert_eq!((metrics.len, metrics.inserted, metrics.expired), (1, 2, 1));
+    /// assert_eq!((metrics.len(), metrics.inserted(), metrics.expired()), (1, 2, 1));
     /// # Ok::<(), tickwheel::error::InsertError<(&str, i32)>>(()) }).unwrap();
     /// ```
     pub fn metrics(&self) -> DelayMapMetrics {
-        let mut metrics = DelayMapMetrics::default();
+        let mut metrics = DelayMapMetrics {
+            len: 0,
+            inserted: 0,
+            expired: 0,
+        };
         for part in self.inner.table.lock_each() {
             metrics.len += part.len();
             metrics.inserted += part.inserted();

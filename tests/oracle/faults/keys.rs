@@ -231,7 +231,7 @@ async fn values(seed: u64) {
     drop((map, stream));
     settle().await;
     assert_eq!(LIVE.with_borrow(BTreeSet::len), 0, "each value was dropped");
-    assert_eq!(timer.metrics().pending, 0);
+    assert_eq!(timer.metrics().pending(), 0);
 }
 
 async fn deadlines(seed: u64) {
@@ -298,11 +298,11 @@ async fn deadlines(seed: u64) {
             .iter()
             .filter(|keyed| keyed.handle().is_pending())
             .count();
-        assert_eq!(timer.metrics().pending, pending);
+        assert_eq!(timer.metrics().pending(), pending);
     }
     all.clear();
     settle().await;
-    assert_eq!((map.len(), timer.metrics().pending), (0, 0));
+    assert_eq!((map.len(), timer.metrics().pending()), (0, 0));
     let filled: Vec<_> = (0..LIMIT as u32)
         .map(|key| map.insert(Key(key), MS))
         .collect();

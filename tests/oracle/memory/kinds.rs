@@ -78,7 +78,7 @@ pub(crate) async fn timers() {
         let each = (used() - before) / COUNT;
         assert!(each <= 256, "{each} bytes for a deadline and its handle");
     });
-    assert_eq!(timer.metrics().pending, 0);
+    assert_eq!(timer.metrics().pending(), 0);
 }
 
 pub(crate) async fn deadline_map() {

@@ -26,7 +26,7 @@ pub(crate) async fn a_refused_insert_allocates_nothing_that_stays() {
         "{REFUSED} refused inserts have left {grown} bytes"
     );
     assert_eq!((values.len(), keys.len()), (LIMIT as usize, LIMIT as usize));
-    assert_eq!(timer.metrics().rejected_inserts, 4 * REFUSED);
+    assert_eq!(timer.metrics().rejected_inserts(), 4 * REFUSED);
 }
 
 fn refuse(values: &DelayMap<u64, u64>, keys: &DeadlineMap<u64>, round: u64) {

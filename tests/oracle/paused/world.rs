@@ -69,7 +69,7 @@ pub(super) async fn run(program: &Program) -> Result<(u64, World, Now), String> 
             .map_err(|message| format!("{message} (at the end)"))?;
     }
     let timers = world.timers.iter().filter_map(|made| made.timer.as_ref());
-    let fired = timers.map(|timer| timer.metrics().fired).sum();
+    let fired = timers.map(|timer| timer.metrics().fired()).sum();
     let now = world.now();
     Ok((fired, world, now))
 }
@@ -508,7 +508,7 @@ impl World {
         count(self.delayed.timer, self.delayed.armed());
         for (made, (least, most)) in self.timers.iter().zip(pending) {
             let Some(timer) = &made.timer else { continue };
-            let told = timer.metrics().pending;
+            let told = timer.metrics().pending();
             if self.number % 8 == 0 {
                 same("the snapshot", timer.snapshot().pending(), told)?;
             }

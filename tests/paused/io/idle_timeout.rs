@@ -456,7 +456,7 @@ async fn the_inner_value_can_be_reached_shown_and_taken_back() {
     stream.into_inner().write_u8(3).await.unwrap();
     assert_eq!(peer.read_u16().await.unwrap(), 0x0102);
     assert_eq!(peer.read_u8().await.unwrap(), 3);
-    assert_eq!(timer.metrics().pending, 0, "nothing stays armed");
+    assert_eq!(timer.metrics().pending(), 0, "nothing stays armed");
 }
 
 /// A server that pushes a byte every ten seconds to a peer that has gone.

@@ -41,13 +41,13 @@ fn a_setting_out_of_range_is_an_error_that_names_it() {
     }
     for (asked, made) in [(1, 1), (3, 4), (1_024, 1_024)] {
         let timer = Timer::builder().shards(asked).build_on(runtime.handle());
-        assert_eq!(timer.unwrap().metrics().shards, made);
+        assert_eq!(timer.unwrap().metrics().shards(), made);
     }
 }
 
 #[test]
 fn by_default_the_thread_of_block_on_has_a_shard_of_its_own() {
-    let shards = |runtime: Runtime| runtime.block_on(async { Timer::current().metrics().shards });
+    let shards = |runtime: Runtime| runtime.block_on(async { Timer::current().metrics().shards() });
     assert_eq!(shards(current_thread()), 1);
     for workers in 1..=4_usize {
         let expected = (workers + 1).next_power_of_two();

@@ -27,9 +27,9 @@ async fn metrics_count_what_is_armed_fired_and_disarmed() {
     let timer = Timer::builder().build().unwrap();
     let told = || {
         let metrics = timer.metrics();
-        let sum = metrics.pending as u64 + metrics.fired + metrics.disarmed;
-        assert_eq!(metrics.armed, sum);
-        (metrics.pending, metrics.fired, metrics.disarmed)
+        let sum = metrics.pending() as u64 + metrics.fired() + metrics.disarmed();
+        assert_eq!(metrics.armed(), sum);
+        (metrics.pending(), metrics.fired(), metrics.disarmed())
     };
     let past = Instant::now();
     tokio::time::advance(HOUR).await;

@@ -333,7 +333,7 @@ async fn a_changed_notice_counts_for_the_present_due() {
         (HOUR, false),
     ] {
         idle.set_notice(notice);
-        assert_eq!(Timer::current().metrics().pending, 1, "the deadline");
+        assert_eq!(Timer::current().metrics().pending(), 1, "the deadline");
         tokio::time::advance(MS * 500).await;
         let stage = poll_stage(&mut idle);
         assert_eq!(stage.is_ready(), has_warning, "{notice:?}");
@@ -392,7 +392,7 @@ async fn an_ended_deadline_leaves_no_warning_armed() {
     for end in ends {
         let mut idle = Timer::current().deadline(60 * MS).warn_before(10 * MS);
         assert!(poll_stage(&mut idle).is_pending());
-        assert_eq!(Timer::current().metrics().pending, 2);
+        assert_eq!(Timer::current().metrics().pending(), 2);
         let mut ended = end(idle);
         if let Some(idle) = &mut ended {
             assert_ne!(idle.wait().await, Ok(Stage::Warning));
@@ -488,7 +488,7 @@ async fn a_keyed_deadline_warns_and_is_reset_by_its_key() {
     let newer = map.insert("alice", HOUR).unwrap();
     assert!(session.wait().await.unwrap_err().is_replaced());
     drop((session, newer));
-    assert_eq!(timer.metrics().pending, 0);
+    assert_eq!(timer.metrics().pending(), 0);
 }
 
 #[tokio::test(start_paused = true)]

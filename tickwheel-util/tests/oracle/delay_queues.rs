@@ -390,7 +390,7 @@ impl Both {
         same("is_empty", self.queue.is_empty(), self.peer.is_empty())?;
         same("len", self.queue.len(), self.order.len())?;
         // A wait has one timer, and an empty queue none.
-        let armed = Timer::current().metrics().pending;
+        let armed = Timer::current().metrics().pending();
         let is_waiting = self.poller.is_pending && !self.poller.is_woken();
         let least = u64::from(is_waiting);
         let most = u64::from(!self.order.is_empty());

@@ -97,7 +97,7 @@ async fn each_frame_has_the_whole_idle_timeout_from_its_poll() {
     let mut body = body().idle_timeout(SECOND);
     for pause in [Duration::ZERO, HOUR, HOUR] {
         waits(&mut body);
-        assert_eq!(Timer::current().metrics().pending, 1);
+        assert_eq!(Timer::current().metrics().pending(), 1);
         sleep(SECOND - MS).await;
         comes(&mut body).await;
         assert_nothing_armed();
@@ -214,7 +214,7 @@ async fn the_end_and_a_last_frame_leave_nothing_armed() {
     for is_told_with_the_frame in [false, true] {
         let mut body = body().idle_timeout(SECOND).total_timeout(HOUR);
         waits(&mut body);
-        assert_eq!(Timer::current().metrics().pending, 2);
+        assert_eq!(Timer::current().metrics().pending(), 2);
         let script = body.get_mut();
         script.ends_with_its_frames = is_told_with_the_frame;
         script.frames.push_back(is_told_with_the_frame.then(data));

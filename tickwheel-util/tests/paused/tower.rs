@@ -108,10 +108,10 @@ async fn a_call_is_on_the_timer_that_its_layer_was_given() {
     let timer = Timer::builder().build().unwrap();
     let all = TimeoutLayer::new_on(&timer, SECOND).layer(service_fn(seconds));
     assert!(all.oneshot(9).await.is_err());
-    assert_eq!(timer.metrics().fired, 1);
+    assert_eq!(timer.metrics().fired(), 1);
     let each = TimeoutLayer::per_request_on(&timer, |_: &u32| Some(SECOND));
     assert!(each.layer(service_fn(seconds)).oneshot(9).await.is_err());
-    assert_eq!(timer.metrics().fired, 2);
+    assert_eq!(timer.metrics().fired(), 2);
 }
 
 #[test]
@@ -179,7 +179,7 @@ async fn a_mapped_timeout_is_the_services_own_answer_or_error() {
     for (asked, answered) in [(9, 7), (0, 0)] {
         assert_eq!(answer.clone().oneshot(asked).await.unwrap(), answered);
     }
-    assert_eq!(timer.metrics().armed, 1, "of the given one");
+    assert_eq!(timer.metrics().armed(), 1, "of the given one");
     let error = TimeoutLayer::per_request(|_: &u32| Some(SECOND))
         .on_elapsed(|elapsed| Err(io::Error::from(elapsed)));
     let mut service = error.layer(service_fn(seconds));

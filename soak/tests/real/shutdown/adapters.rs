@@ -31,7 +31,7 @@ fn run<F: Future>(scenario: impl Fn(Timer) -> F, check: impl Fn(F::Output)) {
         let scenario = scenario(timer.clone());
         let shut_down = async {
             if let Some(elsewhere) = elsewhere {
-                while timer.metrics().pending == 0 {
+                while timer.metrics().pending() == 0 {
                     tokio::time::sleep(MS).await;
                 }
                 elsewhere.shutdown_background();

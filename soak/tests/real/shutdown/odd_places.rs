@@ -112,7 +112,7 @@ fn a_refused_futures_drop_may_make_poll_and_drop_timers() {
             mut sleep,
             mut deadline,
         } = Armed::on(&timer, HOUR);
-        assert_eq!(timer.metrics().pending, 2);
+        assert_eq!(timer.metrics().pending(), 2);
         let mut made_there = in_a_refused_spawn({
             let timer = timer.clone();
             move || {
@@ -122,7 +122,7 @@ fn a_refused_futures_drop_may_make_poll_and_drop_timers() {
                 Armed::on(&timer, HOUR)
             }
         });
-        assert_eq!(timer.metrics().pending, 2);
+        assert_eq!(timer.metrics().pending(), 2);
         made_there.sleep.reset_after(20 * MS);
         assert!(made_there.deadline.handle().reset_after(20 * MS));
         runtime.block_on(async {

@@ -119,7 +119,7 @@ impl World {
 
     pub(super) fn nothing_is_armed(&self) -> Result<(), String> {
         let timers = self.timers.iter().filter_map(|made| made.timer.as_ref());
-        let pending = timers.map(|timer| timer.metrics().pending);
+        let pending = timers.map(|timer| timer.metrics().pending());
         same("pending of all timers, at the end", pending.sum(), 0)
     }
 

@@ -157,7 +157,7 @@ async fn items_without_end_do_not_delay_a_chunk() {
         assert_pending!(chunks.poll_next());
         yield_now().await;
         assert!(chunks.is_woken(), "there is more");
-        assert_eq!(Timer::current().metrics().pending, 1);
+        assert_eq!(Timer::current().metrics().pending(), 1);
         sleep(SECOND).await;
         let chunk = assert_ready!(chunks.poll_next()).unwrap();
         assert!((2..=256).contains(&chunk.len()));

@@ -26,7 +26,7 @@ async fn a_timer_is_armed_only_while_items_wait() {
     for number in 1..=2 {
         sender.send(number).unwrap();
         assert_pending!(chunks.poll_next());
-        assert_eq!(Timer::current().metrics().pending, 1);
+        assert_eq!(Timer::current().metrics().pending(), 1);
         sleep(SECOND / 4).await;
     }
     sender.send(3).unwrap();

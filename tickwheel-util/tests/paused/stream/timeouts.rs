@@ -42,7 +42,7 @@ async fn an_item_wakes_the_stream_after_a_reported_gap() {
         assert_pending!(items.poll_next(), "{name}");
         let repeats = u64::from(name == "timeout_repeating");
         assert_eq!(
-            Timer::current().metrics().pending,
+            Timer::current().metrics().pending(),
             repeats as usize,
             "{name}"
         );
