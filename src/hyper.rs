@@ -1,17 +1,17 @@
-//! hyper with this crate's timers: [`Timer`] is a [`hyper::rt::Timer`], and
-//! [`Sleep`] is a [`hyper::rt::Sleep`].
+//! hyper with this crate's timers: [`Timer`] is a [`hyper::rt::Timer`], whose sleeps are of a type
+//! of their own.
 //!
 //! Give [`Timer::current`] of the runtime that serves the connections to [each
 //! builder](crate::docs::migration#where-it-plugs-in). [`Timer::global`] serves executors that are
 //! not tokio's.
 //!
-//! A reset moves a sleep of this crate in place. It costs two readings of the clock more than
-//! [`Sleep::reset_at`].
+//! A reset moves such a sleep in place, also one of another [`Timer`]. It costs two readings of the
+//! clock more than [`Sleep::reset_at`].
 //!
 //! `now`, `sleep_until` and `reset` go by the timer's clock. While its runtime runs, the deadline
-//! of an elapsed sleep is no later than `now`. When that runtime has shut down, each sleep made
-//! through the trait continues for the time left on [`Timer::global`], on the system's clock. The
-//! trait has no error, and a panic would end the connection.
+//! of an elapsed sleep is no later than `now`. When that runtime has shut down, a sleep continues for
+//! the time left on [`Timer::global`], on the system's clock. The trait has no error, and a panic
+//! would end the connection.
 //!
 //! ```
 //! # tokio_test::block_on(async { tokio::time::pause();
@@ -44,23 +44,17 @@ impl rt::Timer for Timer {
         Timer::now(self).into_std()
     }
 
-    /// Moves a sleep of this crate in place, on its own timer. Replaces a sleep of any other type
-    /// by one of this timer.
+    /// Moves a sleep of this trait in place, on its own timer. Replaces one of another crate by one
+    /// of this timer.
     fn reset(&self, sleep: &mut Pin<Box<dyn rt::Sleep>>, new_deadline: Instant) {
         let left = new_deadline.saturating_duration_since(rt::Timer::now(self));
         if let Some(mut own) = sleep.as_mut().downcast_mut_pin::<LastingSleep>() {
             own.0.reset_after(left);
-        } else if let Some(mut plain) = sleep.as_mut().downcast_mut_pin::<Sleep>() {
-            plain.reset_after(left);
         } else {
             *sleep = rt::Timer::sleep_until(self, new_deadline);
         }
     }
 }
-
-/// Behind the feature `hyper`: see [`tickwheel::hyper`](crate::hyper). A sleep of [`Timer::sleep`]
-/// still panics when its timer's runtime has shut down.
-impl rt::Sleep for Sleep {}
 
 /// Continues on the process's timer when its own runtime has shut down.
 #[derive(Debug)]
