@@ -19,6 +19,23 @@
 //! assert_eq!(wheel.advance(1_000).collect::<Vec<_>>(), [(1_000, "keepalive")]);
 //! ```
 //!
+//! # Usage
+//!
+//! | to | call |
+//! |---|---|
+//! | arm a timer, take it out, move it | [`insert`](Wheel::insert), [`remove`](Wheel::remove), [`reset`](Wheel::reset) |
+//! | fire what is due | [`advance`](Wheel::advance), or [`pop_due`](Wheel::pop_due) where the key is needed or the wheel changes meanwhile |
+//! | know how far to jump or to sleep | [`next_turn`](Wheel::next_turn) |
+//! | look | [`get`](Wheel::get), [`now`](Wheel::now), [`len`](Wheel::len), [`is_empty`](Wheel::is_empty), [`levels`](Wheel::levels) |
+//! | start again | [`clear`](Wheel::clear) |
+//!
+//! # What is stable
+//!
+//! The calls of the table, in what order timers fire, and that no timer is due before `next_turn`.
+//! How many levels and slots there are, and which ticks `next_turn` names beyond that, may change
+//! in any version. A call that is not on this page is for `DelayQueue` of `tickwheel-util`. It stays
+//! for the releases of that crate which need it, and is no promise to others.
+//!
 //! # How it works
 //!
 //! This is scheme 7 of Varghese and Lauck (*Hashed and hierarchical timing wheels*, 1987). Overflow
@@ -90,8 +107,7 @@ pub(crate) use turn::Found;
 /// | [`advance`](Wheel::advance) | the timers that fire or cascade and the slots that hold them; not the ticks passed. Advancing by one tick cascades at most 1,024 timers of each level ahead of their time, or a 32nd of those due in the next 64 ticks if that is more |
 /// | [`pop_due`](Wheel::pop_due) | as [`advance`](Wheel::advance), up to the timer that it returns |
 /// | [`next_turn`](Wheel::next_turn) | O(1) |
-/// | [`first`](Wheel::first) | O(1) if no coarse slot begins before it is due, else the timers of such slots, which may be very many |
-/// | [`get`](Wheel::get), [`due`](Wheel::due), [`turn_for`](Wheel::turn_for) | O(1) |
+/// | [`get`](Wheel::get), [`len`](Wheel::len), [`levels`](Wheel::levels) | O(1) |
 /// | [`clear`](Wheel::clear) | every place of the storage, used or not |
 ///
 /// Timers inserted after their due wait in an ordered map, at O(log n) of their number.
@@ -292,40 +308,6 @@ impl<T> Wheel<T> {
         self.next_due().map(|due| self.early_before(due))
     }
 
-    /// Returns the tick of the next turn for a timer that was just armed at `due`: that tick, or an
-    /// earlier one if a coarse slot has become crowded since the last turn. O(1).
-    ///
-    /// An owner that sleeps until [`next_turn`](Wheel::next_turn) asks this after each insert and
-    /// reset, in place of finding the next turn again. If it is earlier, the owner wakes earlier.
-    ///
-    /// ```
-    /// # use tickwheel::wheel::Wheel;
-    /// let mut wheel = Wheel::new();
-    /// wheel.insert(5_000, "keepalive");
-    /// let sleeps_until = wheel.next_turn().unwrap();
-    /// wheel.insert(20, "request");
-    /// assert!(wheel.turn_for(20) < sleeps_until, "set the alarm earlier");
-    /// ```
-    #[inline]
-    pub fn turn_for(&self, due: u64) -> u64 {
-        due.min(self.crowded)
-    }
-
-    /// Returns the key of the timer that fires first, due or not, or `None` if the wheel is empty.
-    ///
-    /// ```
-    /// # use tickwheel::wheel::Wheel;
-    /// let mut wheel = Wheel::new();
-    /// wheel.insert(5_000, "late");
-    /// let early = wheel.insert(4_500, "early");
-    /// wheel.insert(4_500, "early, but armed later");
-    /// assert_eq!(wheel.first(), Some(early));
-    /// ```
-    pub fn first(&self) -> Option<Key> {
-        let index = self.earliest(usize::MAX)?.index;
-        Some(Key::new(index, self.nodes[index].sequence))
-    }
-
     /// Returns the value of a timer, or `None` if it has fired or was removed. O(1).
     ///
     /// ```
@@ -339,24 +321,6 @@ impl<T> Wheel<T> {
     #[inline]
     pub fn get(&self, key: Key) -> Option<&T> {
         self.node(key).map(|node| &node.value)
-    }
-
-    /// Returns the tick at which a timer is due, or `None` if it has fired or was removed. O(1).
-    ///
-    /// This is the due given to [`insert`](Wheel::insert) or to the last [`reset`](Wheel::reset),
-    /// even if it lies before [`now`](Wheel::now).
-    ///
-    /// ```
-    /// # use tickwheel::wheel::Wheel;
-    /// let mut wheel = Wheel::new();
-    /// let key = wheel.insert(20, ());
-    /// assert_eq!(wheel.due(key), Some(20));
-    /// wheel.reset(key, 300);
-    /// assert_eq!(wheel.due(key), Some(300));
-    /// ```
-    #[inline]
-    pub fn due(&self, key: Key) -> Option<u64> {
-        self.node(key).map(|node| node.due)
     }
 
     /// Returns the tick that the wheel was last advanced to.
@@ -412,6 +376,65 @@ impl<T> Wheel<T> {
     /// ```
     pub fn clear(&mut self) {
         drop(self.take_all());
+    }
+}
+
+/// Calls for `DelayQueue` of `tickwheel-util`: see what is stable in the head of the [module](self).
+#[doc(hidden)]
+impl<T> Wheel<T> {
+    /// Returns the tick of the next turn for a timer that was just armed at `due`: that tick, or an
+    /// earlier one if a coarse slot has become crowded since the last turn. O(1).
+    ///
+    /// An owner that sleeps until [`next_turn`](Wheel::next_turn) asks this after each insert and
+    /// reset, in place of finding the next turn again. If it is earlier, the owner wakes earlier.
+    ///
+    /// ```
+    /// # use tickwheel::wheel::Wheel;
+    /// let mut wheel = Wheel::new();
+    /// wheel.insert(5_000, "keepalive");
+    /// let sleeps_until = wheel.next_turn().unwrap();
+    /// wheel.insert(20, "request");
+    /// assert!(wheel.turn_for(20) < sleeps_until, "set the alarm earlier");
+    /// ```
+    #[inline]
+    pub fn turn_for(&self, due: u64) -> u64 {
+        due.min(self.crowded)
+    }
+
+    /// Returns the key of the timer that fires first, due or not, or `None` if the wheel is empty.
+    ///
+    /// O(1) if no coarse slot begins before it is due, else the timers of such slots, which may be
+    /// very many.
+    ///
+    /// ```
+    /// # use tickwheel::wheel::Wheel;
+    /// let mut wheel = Wheel::new();
+    /// wheel.insert(5_000, "late");
+    /// let early = wheel.insert(4_500, "early");
+    /// wheel.insert(4_500, "early, but armed later");
+    /// assert_eq!(wheel.first(), Some(early));
+    /// ```
+    pub fn first(&self) -> Option<Key> {
+        let index = self.earliest(usize::MAX)?.index;
+        Some(Key::new(index, self.nodes[index].sequence))
+    }
+
+    /// Returns the tick at which a timer is due, or `None` if it has fired or was removed. O(1).
+    ///
+    /// This is the due given to [`insert`](Wheel::insert) or to the last [`reset`](Wheel::reset),
+    /// even if it lies before [`now`](Wheel::now).
+    ///
+    /// ```
+    /// # use tickwheel::wheel::Wheel;
+    /// let mut wheel = Wheel::new();
+    /// let key = wheel.insert(20, ());
+    /// assert_eq!(wheel.due(key), Some(20));
+    /// wheel.reset(key, 300);
+    /// assert_eq!(wheel.due(key), Some(300));
+    /// ```
+    #[inline]
+    pub fn due(&self, key: Key) -> Option<u64> {
+        self.node(key).map(|node| node.due)
     }
 }
 

@@ -576,7 +576,11 @@ impl Delayed {
         same("is_empty", map.is_empty(), self.items.is_empty())?;
         let told = map.metrics();
         let counts = (self.items.len(), self.inserted, self.expired);
-        same("metrics", (told.len(), told.inserted(), told.expired()), counts)?;
+        same(
+            "metrics",
+            (told.len(), told.inserted(), told.expired()),
+            counts,
+        )?;
         same("contains_key", map.contains_key(&key), is_in)?;
         let told = map.update(&key, |value| *value);
         same("a look", told, item.map(|item| item.value))?;
