@@ -59,8 +59,7 @@ use crate::wheel::{DIGIT_BITS, SlotCounts};
 ///
 /// # Cost
 ///
-/// One reading takes the lock of each shard for a moment. The copy is 300 bytes and does not change
-/// afterwards.
+/// One reading takes the lock of each shard for a moment. It does not change afterwards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "serde", derive(::serde::Serialize))]
 pub struct Metrics {

@@ -12,16 +12,6 @@ use crate::shard::{Change, DeadlineRef, Shard};
 
 /// Resets, cancels or expires a [`Deadline`](crate::Deadline) from any task or thread.
 ///
-/// Clones refer to one deadline while it lives, even after a [`restart`](crate::Deadline::restart).
-/// Each method takes `&self` and returns at once. Once the deadline has ended, by a drop or a
-/// shutdown too, methods that can fail return `false` or `None`.
-///
-/// | call | cost |
-/// |---|---|
-/// | [`reset`](ResetHandle::reset), [`reset_from`](ResetHandle::reset_from) before the deadline | a reading of the clock, and a compare-exchange if it is the first in its tick |
-/// | [`reset_after`](ResetHandle::reset_after), [`reset_at`](ResetHandle::reset_at) to later | the same |
-/// | the others, except [`timeout`](ResetHandle::timeout) | one short lock of the deadline's shard |
-///
 /// ```
 /// # use tickwheel::{Duration, Timer};
 /// # tokio_test::block_on(async { tokio::time::pause();
@@ -35,6 +25,28 @@ use crate::shard::{Change, DeadlineRef, Shard};
 /// assert!(!handle.reset(), "too late");
 /// # });
 /// ```
+///
+/// # Usage
+///
+/// | call | moves the deadline to |
+/// |---|---|
+/// | [`reset`](ResetHandle::reset) | now plus the timeout, never earlier than it is |
+/// | [`reset_from`](ResetHandle::reset_from) | a past instant plus the timeout, never earlier than it is |
+/// | [`reset_after`](ResetHandle::reset_after), [`reset_at`](ResetHandle::reset_at) | where the argument says, earlier or later |
+/// | [`extend`](ResetHandle::extend) | that much later |
+/// | [`set_timeout`](ResetHandle::set_timeout) | now plus the new timeout, if it is later than that |
+///
+/// Clones refer to one deadline while it lives, even after a [`restart`](crate::Deadline::restart).
+/// Each method takes `&self` and returns at once. Once the deadline has ended, by a drop or a
+/// shutdown too, methods that can fail return `false` or `None`.
+///
+/// # Cost
+///
+/// | call | cost |
+/// |---|---|
+/// | [`reset`](ResetHandle::reset), [`reset_from`](ResetHandle::reset_from) before the deadline | a reading of the clock, and a compare-exchange if it is the first in its tick |
+/// | [`reset_after`](ResetHandle::reset_after), [`reset_at`](ResetHandle::reset_at) to later | the same |
+/// | the others, except [`timeout`](ResetHandle::timeout) | one short lock of the deadline's shard |
 #[derive(Clone)]
 pub struct ResetHandle {
     pub(super) shard: Arc<Shard>,
@@ -49,10 +61,11 @@ impl ResetHandle {
         }
     }
 
-    /// Pushes the deadline to now plus its timeout. `false` if it has expired or was cancelled.
+    /// Moves the deadline to now plus its timeout, never earlier than it is. Returns `false` if it
+    /// has expired or was cancelled.
     ///
-    /// A reset never makes a deadline earlier, even one that a call has moved further. To go back
-    /// to the usual timeout, call `reset_after(handle.timeout())`.
+    /// So a reset takes back no call that has moved the deadline further. To go back to the usual
+    /// timeout, call `reset_after(handle.timeout())`.
     ///
     /// A reset before the deadline takes no lock, and makes at most one successful compare-exchange
     /// in a tick. A later one takes the lock of the deadline's shard. After a stall a reset is in
@@ -75,8 +88,8 @@ impl ResetHandle {
         deadline.reset(deadline.now(), None)
     }
 
-    /// Like [`reset`](ResetHandle::reset), but counts the timeout from a past instant. A future
-    /// instant counts as now.
+    /// Moves the deadline to `since` plus its timeout, never earlier than it is, like
+    /// [`reset`](ResetHandle::reset). A future instant counts as now.
     ///
     /// A lease counts from the sending of its renewal, not from the answer: otherwise its holder
     /// believes in it for longer than the server. Answers may come out of order, because the
@@ -139,8 +152,9 @@ impl ResetHandle {
         deadline.move_to(now, now.after(delay))
     }
 
-    /// Like [`reset_after`](ResetHandle::reset_after), to an instant. A past instant expires the
-    /// deadline at once, and the call returns `true`.
+    /// Moves the deadline to `deadline`, earlier or later, like
+    /// [`reset_after`](ResetHandle::reset_after). A past instant expires it at once, and the call
+    /// returns `true`.
     ///
     /// ```
     /// # use tickwheel::{Duration, Instant, Timer};

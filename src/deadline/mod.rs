@@ -25,17 +25,6 @@ pub use handle::ResetHandle;
 /// It resolves to `Ok(())` when its timeout has passed since its last reset, and to [`Cancelled`]
 /// when it is cancelled or its runtime shuts down. Other tasks act on it through a [`ResetHandle`].
 ///
-/// - It is armed when it is made, and runs whether or not it is polled.
-/// - It is never early, and at most one tick of its timer late. Tokio's rounding to a millisecond
-///   and its scheduling come on top.
-/// - A [stall](crate::guarantees#what-a-stall-is) does not count: a deadline that comes due while
-///   the process is stopped or blocked gets a grace, once between two resets.
-///   [`Builder::stall_grace`](crate::timer::Builder::stall_grace) switches that off.
-/// - It has exactly one outcome. A reset that returned `true` was in time.
-/// - Dropping it takes its timer out, in O(1). Its handles then return `false`.
-/// - Once ready, it returns the same answer from each poll until [`restart`](Deadline::restart).
-/// - The task that polled last is woken.
-///
 /// ```
 /// use tickwheel::{Duration, Timer, sleep};
 ///
@@ -49,6 +38,33 @@ pub use handle::ResetHandle;
 /// assert_eq!(idle.await, Ok(())); // after 50 seconds
 /// # });
 /// ```
+///
+/// # Usage
+///
+/// - It is armed when it is made, and runs whether or not it is polled.
+/// - It is never early, and at most one tick of its timer late. Tokio's rounding to a millisecond
+///   and its scheduling come on top.
+/// - It has exactly one outcome. A reset that returned `true` was in time.
+/// - Once ready, it returns the same answer from each poll until [`restart`](Deadline::restart).
+/// - The task that polled last is woken.
+/// - [`warn_before`](Deadline::warn_before) adds a warning ahead of it.
+///
+/// # Stalls
+///
+/// A [stall](crate::guarantees#what-a-stall-is) does not count: a deadline that comes due while the
+/// process is stopped or blocked gets a grace, once between two resets. It then lives for at least
+/// 100 ms after the stall, or for its timeout if that is shorter, and at most for its timeout.
+/// [`Builder::stall_grace`](crate::timer::Builder::stall_grace) switches that off.
+///
+/// # Cost
+///
+/// Making it, a poll that stays pending, and dropping it take one short lock of its timer's shard
+/// each. A reset to later takes none: see [`ResetHandle`].
+///
+/// # Cancel safety
+///
+/// Dropping it takes its timer out, in O(1), and its handles then return `false`. Awaiting `&mut
+/// deadline` and dropping that future, as `select!` does, loses nothing.
 #[must_use = "a deadline is cancelled when it is dropped; `.await` it"]
 pub struct Deadline {
     handle: ResetHandle,

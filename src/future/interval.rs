@@ -17,9 +17,7 @@ use crate::future::sleep::{Sleep, panic_shut_down};
 
 /// Ticks with a period: [`interval`](crate::interval), [`interval_at`](crate::interval_at).
 ///
-/// It behaves like [`tokio::time::Interval`], and is `Unpin`. A tick taken more than 5 ms late
-/// counts as missed, and [`MissedTickBehavior`] decides the next one. After a stall of the process
-/// a tick comes as late as a [`Sleep`].
+/// It behaves like [`tokio::time::Interval`], and is `Unpin`.
 ///
 /// ```
 /// # use tickwheel::{Duration, interval};
@@ -29,6 +27,28 @@ use crate::future::sleep::{Sleep, panic_shut_down};
 /// assert_eq!(heartbeat.tick().await, start + Duration::from_secs(15));
 /// # });
 /// ```
+///
+/// # Usage
+///
+/// - A tick taken more than 5 ms late counts as missed, and [`MissedTickBehavior`] decides the next
+///   one.
+/// - [`reset`](Interval::reset) moves the next tick to one period from now. Its siblings move it
+///   where their argument says. The ticks after it follow one period apart.
+/// - After a stall of the process a tick comes as late as a [`Sleep`].
+///
+/// # Cost
+///
+/// It holds one [`Sleep`], which the first poll of each tick arms if it has to wait. A reset costs
+/// what the sleep's costs. Dropping it takes its timer out, in O(1).
+///
+/// # Cancel safety
+///
+/// Dropping the future of [`tick`](Interval::tick), as `select!` does, loses no tick.
+///
+/// # Panics
+///
+/// A tick that is awaited while pending, once the runtime that drives the timer has shut down.
+/// [`try_poll_tick`](Interval::try_poll_tick) returns an error instead.
 #[derive(Debug)]
 pub struct Interval {
     sleep: Sleep,
@@ -161,7 +181,8 @@ impl Interval {
         tick
     }
 
-    /// Makes the next tick come one period from now.
+    /// Moves the next tick to one period from now, earlier or later. The ticks after it follow one
+    /// period apart.
     ///
     /// ```
     /// # use tickwheel::{Duration, interval, sleep};
@@ -178,7 +199,7 @@ impl Interval {
         self.sleep.reset_after(self.period);
     }
 
-    /// Makes the next tick come at once, and the ticks after it one period apart.
+    /// Moves the next tick to now. The ticks after it follow one period apart.
     ///
     /// ```
     /// # use tickwheel::{Duration, interval, sleep};
@@ -195,7 +216,8 @@ impl Interval {
         self.sleep.reset_after(Duration::ZERO);
     }
 
-    /// Makes the next tick come `after` from now, and the ticks after it one period apart.
+    /// Moves the next tick to `after` from now, earlier or later. The ticks after it follow one
+    /// period apart.
     ///
     /// ```
     /// # use tickwheel::{Duration, interval};
@@ -212,7 +234,8 @@ impl Interval {
         self.sleep.reset_after(after);
     }
 
-    /// Makes the next tick come at `deadline`, and the ticks after it one period apart.
+    /// Moves the next tick to `deadline`, earlier or later. The ticks after it follow one period
+    /// apart.
     ///
     /// A deadline more than 5 ms in the past counts as missed, by the
     /// [`missed_tick_behavior`](Interval::missed_tick_behavior).

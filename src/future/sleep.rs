@@ -64,29 +64,6 @@ use crate::wheel::{Key, PackedKey};
 /// It behaves like [`tokio::time::Sleep`], and is also `Unpin`. So a task can await `&mut sleep`
 /// without pinning it, for example in a `select!`.
 ///
-/// - It is never early, and at most one tick of its timer late. Tokio's rounding to a millisecond
-///   and its scheduling come on top.
-/// - A sleep whose deadline passed a millisecond ago or more is ready at the first poll. A sleep of
-///   zero, or until now, is ready at the next line of tokio's grid, at most a millisecond later, or
-///   at the next tick if that is longer. So a loop of such sleeps does not spin.
-/// - After a [stall](crate::guarantees#what-a-stall-is) tasks run before it fires, so that what
-///   arrived meanwhile is read first. A first poll that finds it overdue leaves it to the driver,
-///   too.
-///   [`Builder::stall_grace`](crate::timer::Builder::stall_grace) switches that off.
-/// - The first pending poll arms it. Making a sleep and dropping it before that takes no lock, once
-///   the thread has found its timer.
-/// - Dropping it cancels it, and frees its timer and waker at once, in O(1).
-/// - Once ready, it stays ready until [`reset`](Sleep::reset).
-/// - The task that polled last is woken.
-/// - It fires by the clock of its timer's runtime, wherever it is polled. On a thread that drives a
-///   runtime, a free function's sleep takes the timer of the runtime that first polls or resets it.
-///   Made elsewhere, or with tokio before 1.54, it takes that of the runtime in which it was made.
-///
-/// # Panics
-///
-/// If it is polled while pending and the runtime that drives its timer has shut down. tokio's own
-/// sleep panics there too. [`try_poll`](Sleep::try_poll) returns an error instead.
-///
 /// ```
 /// # use tickwheel::{Duration, sleep};
 /// # tokio_test::block_on(async { tokio::time::pause();
@@ -98,6 +75,46 @@ use crate::wheel::{Key, PackedKey};
 /// nap.await;
 /// # });
 /// ```
+///
+/// # Usage
+///
+/// - It is never early, and at most one tick of its timer late. Tokio's rounding to a millisecond
+///   and its scheduling come on top.
+/// - A sleep whose deadline passed a millisecond ago or more is ready at the first poll. A sleep of
+///   zero, or until now, is ready at the next line of tokio's grid, at most a millisecond later, or
+///   at the next tick if that is longer. So a loop of such sleeps does not spin.
+/// - [`reset`](Sleep::reset) and its two siblings move it, earlier or later, also once it was
+///   ready.
+/// - After a [stall](crate::guarantees#what-a-stall-is) tasks run before it fires, so that what
+///   arrived meanwhile is read first. It then comes some milliseconds later than tokio's, and at
+///   most 100 ms and a tick. A first poll that finds it overdue leaves it to the driver, too.
+///   [`Builder::stall_grace`](crate::timer::Builder::stall_grace) switches that off.
+/// - The task that polled last is woken. Once ready, the sleep is ready at each poll until it is
+///   reset.
+/// - It fires by the clock of its timer's runtime, wherever it is polled. On a thread that drives a
+///   runtime, a free function's sleep takes the timer of the runtime that first polls or resets it.
+///   Made elsewhere, or with tokio before 1.54, it takes that of the runtime in which it was made.
+///
+/// # Cost
+///
+/// | | |
+/// |---|---|
+/// | made, and dropped before a poll | no lock, once the thread has found its timer |
+/// | the first poll that is pending, which arms it | one short lock of the timer's shard |
+/// | a poll by the waker that it has | no lock |
+/// | the first reset to later once it is armed | the lock, and 56 bytes |
+/// | each further one | a compare-exchange at most |
+/// | a reset to earlier, and a drop, once it is armed | the lock; O(1), and the memory is free at once |
+///
+/// # Cancel safety
+///
+/// Dropping it cancels it. Awaiting `&mut sleep` and dropping that future, as `select!` does, loses
+/// nothing: the sleep keeps its deadline, and stays armed.
+///
+/// # Panics
+///
+/// If it is polled while pending and the runtime that drives its timer has shut down. tokio's own
+/// sleep panics there too. [`try_poll`](Sleep::try_poll) returns an error instead.
 #[must_use = "futures do nothing unless you `.await` or poll them"]
 pub struct Sleep {
     pub(super) deadline: Instant,
@@ -237,7 +254,8 @@ impl Sleep {
         }
     }
 
-    /// Moves the deadline, earlier or later. A sleep that has elapsed is pending again.
+    /// Moves the deadline to `deadline`, earlier or later. A sleep that has elapsed is pending
+    /// again.
     ///
     /// As with tokio, the task that polled last is woken at the new deadline, and at no other, and
     /// need not poll the sleep after the reset. If the driver has already turned past the new
@@ -272,7 +290,8 @@ impl Sleep {
         self.reset_to(deadline, true);
     }
 
-    /// Moves the deadline to `duration` from now, like [`reset_at`](Sleep::reset_at).
+    /// Moves the deadline to `duration` from now, earlier or later, like
+    /// [`reset_at`](Sleep::reset_at).
     ///
     /// Zero waits for the next line of tokio's grid, or for the next tick if that is longer. An
     /// excessive duration saturates.
@@ -308,8 +327,10 @@ impl Sleep {
         self.reset_to(deadline, duration.is_zero());
     }
 
-    /// Moves the deadline, like [`reset_at`](Sleep::reset_at). It takes a pinned reference, as
-    /// [`tokio::time::Sleep::reset`] does, for calls through a projection.
+    /// Moves the deadline to `deadline`, earlier or later, like [`reset_at`](Sleep::reset_at).
+    ///
+    /// It takes a pinned reference, as [`tokio::time::Sleep::reset`] does, for calls through a
+    /// projection.
     ///
     /// ```
     /// # use tickwheel::time::{Duration, Instant, sleep};

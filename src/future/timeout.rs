@@ -19,21 +19,7 @@ pin_project! {
     /// [`timeout_at`](crate::timeout_at).
     ///
     /// It returns the output of the inner future, or [`Elapsed`] if that future was not ready
-    /// before the deadline. It behaves like [`tokio::time::Timeout`]:
-    ///
-    /// - The inner future is polled first, and wins if it is ready, even after the deadline.
-    /// - After a stall of the process, the inner future wins if it becomes ready by what was sent
-    ///   meanwhile. See [`Sleep`].
-    /// - Dropping it drops the inner future. To keep that future, pass `&mut future` to the
-    ///   timeout, or take it back with [`into_inner`](Timeout::into_inner).
-    /// - If the inner future uses up the task's budget, the poll still checks the deadline.
-    /// - A timeout made where a deadline is [open](crate::WithDeadline) ends with it at the latest,
-    ///   or within two ticks if it is made after it.
-    ///
-    /// # Panics
-    ///
-    /// If it is polled while pending and the runtime that drives its timer has shut down.
-    /// [`try_poll`](Timeout::try_poll) returns an error instead.
+    /// before the deadline. It behaves like [`tokio::time::Timeout`].
     ///
     /// ```
     /// # use tickwheel::{Duration, timeout};
@@ -44,6 +30,35 @@ pin_project! {
     /// }
     /// # });
     /// ```
+    ///
+    /// # Usage
+    ///
+    /// - The inner future is polled first, and wins if it is ready, even after the deadline. If it
+    ///   uses up the task's budget, the poll still checks the deadline.
+    /// - After a stall of the process, the inner future wins if it becomes ready by what was sent
+    ///   meanwhile. See [`Sleep`].
+    /// - To keep the inner future, pass `&mut future` to the timeout, or take it back with
+    ///   [`into_inner`](Timeout::into_inner).
+    /// - A timeout made where a deadline is [open](crate::WithDeadline) ends with it at the latest,
+    ///   or within two ticks if it is made after it.
+    /// - Another poll after [`Elapsed`] polls the inner future again, and returns its output or
+    ///   `Elapsed`.
+    ///
+    /// # Cost
+    ///
+    /// If the inner future is ready at the first poll, it arms nothing and takes no lock. Otherwise
+    /// it costs as much as a [`Sleep`] that is armed and dropped. It adds at most 64 bytes to the
+    /// inner future.
+    ///
+    /// # Cancel safety
+    ///
+    /// Dropping it drops the inner future and takes its timer out, in O(1). So it is as cancel safe
+    /// as the inner future.
+    ///
+    /// # Panics
+    ///
+    /// If it is polled while pending and the runtime that drives its timer has shut down.
+    /// [`try_poll`](Timeout::try_poll) returns an error instead.
     #[derive(Debug)]
     #[must_use = "futures do nothing unless you `.await` or poll them"]
     pub struct Timeout<F> {

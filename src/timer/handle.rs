@@ -26,10 +26,6 @@ use crate::timer::{Builder, local};
 
 /// A handle to a timer: a set of sharded timing wheels and the driver that turns them.
 ///
-/// A clone is cheap, and can be used from any thread, inside or outside of its runtime. The futures
-/// fire by that runtime's clock, even if every handle is dropped. The free functions use the
-/// current runtime's timer. Keeping a `Timer` saves the look-up.
-///
 /// ```
 /// # use tickwheel::{Duration, Timer};
 /// # tokio_test::block_on(async { tokio::time::pause();
@@ -38,6 +34,23 @@ use crate::timer::{Builder, local};
 /// assert!(slow.is_err());
 /// # });
 /// ```
+///
+/// # Usage
+///
+/// | timer | made by |
+/// |---|---|
+/// | the current runtime's own, which the free functions use | [`Timer::current`] |
+/// | the process's, on a thread of its own and under any executor | [`Timer::global`] |
+/// | one with a tick, shards or a name of your choice | [`Timer::builder`] |
+///
+/// It can be used from any thread, inside or outside of its runtime. The futures fire by that
+/// runtime's clock, even if every handle is dropped.
+///
+/// # Cost
+///
+/// A clone writes one count, and slows nobody who does not clone. Keeping a `Timer` saves the
+/// look-up of the free functions. A method that makes a future touches the calling thread's shard
+/// alone.
 #[derive(Clone)]
 pub struct Timer {
     pub(super) inner: Arc<Inner>,

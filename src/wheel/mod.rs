@@ -215,8 +215,7 @@ impl<T> Wheel<T> {
         Some(value)
     }
 
-    /// Moves a timer to another due, earlier or later. Returns `false` if it has fired or was
-    /// removed.
+    /// Moves a timer to `due`, earlier or later. Returns `false` if it has fired or was removed.
     ///
     /// The key stays the same. Among timers of the same due, the timer now comes last, as if it had
     /// just been inserted.
