@@ -16,14 +16,14 @@ use futures::future::{Either, Shared, select};
 use tickwheel::{DeadlineMap, DelayMap, Timer};
 use tokio::time::{Duration, Instant};
 
-use crate::actors::yield_now;
-use crate::calls::outcome;
 use crate::checker::Outcome;
 use crate::finding::Kind;
 use crate::program::{Clock, Program, Setting};
+use crate::programs::calls::outcome;
 use crate::random;
+use crate::thread_world::yield_now;
 use crate::wait::Wait;
-use crate::world::{Flavour, Place, catch, message_of, spin};
+use crate::world::{Executor, Flavour, catch, message_of, spin};
 
 const FAR: Duration = Duration::from_secs(3600);
 
@@ -66,7 +66,7 @@ pub fn run(setting: Setting) -> bool {
             let _ = begins.send(());
             wait.await;
         };
-        program.start(Place::elsewhere(&mut random), actor);
+        program.start(Executor::elsewhere(&mut random), actor);
     }
     // An actor that has not begun would be dropped with the runtime, or would block its worker when
     // tokio hands that over no more.

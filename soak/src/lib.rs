@@ -3,23 +3,25 @@
 //!
 //! | file | what |
 //! |---|---|
-//! | `random`, `actors`, `ends` | the programs |
-//! | `world`, `program`, `wait` | runtimes and places, one program's run, tasks that wait |
-//! | `record`, `checker`, `calls` | what was called, and whether it is possible; the schedules have `calls` too |
+//! | `random`, `maps`, `ends` | the programs; `../programs` has the calls on the maps |
+//! | `world`, `thread_world`, `program`, `wait` | runtimes, what an actor gets from them, one program's run, tasks that wait |
+//! | `record`, `checker` | what was called, and whether it is possible |
 //! | `finding` | what is printed |
 //! | `histories` | timers as users hold them, beside tokio's |
 //! | `idioms` | how a task uses its sleep, and when it is woken; the oracle has it too |
 
-mod actors;
-mod calls;
 pub mod checker;
 pub mod ends;
 pub mod finding;
 pub mod histories;
 #[path = "../../tests/common/idioms.rs"]
 mod idioms;
+mod maps;
 pub mod program;
+#[path = "../programs/mod.rs"]
+mod programs;
 pub mod random;
 mod record;
+mod thread_world;
 mod wait;
 mod world;

@@ -14,7 +14,7 @@ use crate::checker::{self, Rules};
 use crate::finding::{Findings, Kind};
 use crate::record::{ALL_KEYS, Gathered, Record, Subject};
 use crate::wait::{Wait, Waits};
-use crate::world::{End, Flavour, Hosted, Place, catch};
+use crate::world::{End, Executor, Flavour, Hosted, catch};
 
 /// What tokio's timers say, and ours too, once their runtime has ended.
 const SHUT_DOWN: &str = "A Tokio 1.x context was found, but it is being shutdown.";
@@ -141,10 +141,10 @@ impl Program {
         self.runtimes[runtime?].end_began.get().copied()
     }
 
-    /// Starts an actor at a place.
+    /// Starts an actor.
     pub fn start(
         self: &Arc<Program>,
-        place: Place,
+        executor: Executor,
         actor: impl Future<Output = ()> + Send + 'static,
     ) {
         self.actors.fetch_add(1, Ordering::SeqCst);
@@ -159,14 +159,15 @@ impl Program {
                 let is_expected = has_ended && message.contains(SHUT_DOWN)
                     || message.contains("runtime has been shut");
                 if !is_expected {
-                    program.report(Kind::Panic, &format!("an actor at {place:?}: {message}"));
+                    program.report(Kind::Panic, &format!("an actor, {executor:?}: {message}"));
                 }
             }
         };
-        place.start(&self.runtimes, Box::pin(actor));
+        executor.start(&self.runtimes, Box::pin(actor));
     }
 
-    /// Waits under the watch, here or at another place. `None` if the wait was ended from outside.
+    /// Waits under the watch, here or on another executor. `None` if the wait was ended from
+    /// outside.
     pub async fn wait<F>(
         self: &Arc<Program>,
         random: &mut fastrand::Rng,
@@ -186,22 +187,22 @@ impl Program {
                 Some(ended) => Some(due().map_or(ended, |due| due.min(ended))),
             }
         });
-        let place = match random.u8(..8) {
-            0 => Some(Place::random(random, self.runtimes.len())),
+        let elsewhere = match random.u8(..8) {
+            0 => Some(Executor::random(random, self.runtimes.len())),
             _ => None,
         };
-        if place.is_some() && random.bool() {
+        if elsewhere.is_some() && random.bool() {
             // Armed here, awaited there.
             if let std::task::Poll::Ready(ready) = futures::poll!(&mut future) {
                 return Some(ready);
             }
         }
         let waiting = self.waits.wait(wait, future);
-        let Some(place) = place else {
+        let Some(executor) = elsewhere else {
             return waiting.await;
         };
         let (sender, receiver) = oneshot::channel();
-        self.start(place, async move {
+        self.start(executor, async move {
             if let Some(output) = waiting.await {
                 let _ = sender.send(output);
             }

@@ -6,10 +6,11 @@ use std::thread;
 use tickwheel::Timer;
 use tokio::time::Duration;
 
-use crate::actors::{deadline_map, delay_map, yield_now};
 use crate::finding::Kind;
+use crate::maps::{start_deadline_map, start_delay_map};
 use crate::program::{Clock, Program, Setting};
-use crate::world::{End, Flavour, Hosted, Place, spin};
+use crate::thread_world::yield_now;
+use crate::world::{End, Executor, Flavour, Hosted, spin};
 
 /// The ticks of timers, in microseconds. Some are no whole milliseconds, and so begin between two
 /// lines of tokio's grid.
@@ -20,9 +21,9 @@ const TICKS: [u64; 10] = [
 /// Starts the actors of a map.
 pub type Cast = fn(&Arc<Program>, &mut fastrand::Rng);
 
-pub const ALL: &[Cast] = &[deadline_map::start, delay_map::start];
-pub const DEADLINE_MAP: &[Cast] = &[deadline_map::start];
-pub const DELAY_MAP: &[Cast] = &[delay_map::start];
+pub const ALL: &[Cast] = &[start_deadline_map, start_delay_map];
+pub const DEADLINE_MAP: &[Cast] = &[start_deadline_map];
+pub const DELAY_MAP: &[Cast] = &[start_delay_map];
 
 fn flavour(random: &mut fastrand::Rng) -> Flavour {
     let all = [
@@ -124,7 +125,7 @@ fn keep_workers_busy(program: &Arc<Program>, random: &mut fastrand::Rng) {
     for at in 0..program.runtimes.len() {
         let length = Duration::from_millis(*random.choice(&[2, 5, 10, 50]).unwrap());
         for _ in 0..random.u8(1..9) {
-            program.start(Place::Task(at), busy(program.clone(), length));
+            program.start(Executor::Task(at), busy(program.clone(), length));
         }
     }
 }

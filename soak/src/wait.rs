@@ -28,11 +28,6 @@ impl Latest {
         self.nanos.fetch_max(nanos, Ordering::SeqCst);
     }
 
-    pub fn extend(&self, by: Duration) {
-        let nanos = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
-        self.nanos.fetch_add(nanos, Ordering::SeqCst);
-    }
-
     pub fn get(&self) -> Instant {
         let nanos = Duration::from_nanos(self.nanos.load(Ordering::SeqCst));
         self.start + nanos

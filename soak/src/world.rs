@@ -1,4 +1,4 @@
-//! The runtimes of one program, the places where its actors run, and how the runtimes end.
+//! The runtimes of one program, what runs its actors, and how the runtimes end.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
@@ -216,9 +216,9 @@ impl Hosted {
     }
 }
 
-/// Where an actor runs. A number is that of the runtime.
+/// What runs an actor. A number is that of the runtime.
 #[derive(Clone, Copy, Debug)]
-pub enum Place {
+pub enum Executor {
     Task(usize),
     OnWorker(usize),
     Blocking(usize),
@@ -230,56 +230,56 @@ pub enum Place {
     Local,
 }
 
-impl Place {
-    pub fn random(random: &mut fastrand::Rng, runtimes: usize) -> Place {
+impl Executor {
+    pub fn random(random: &mut fastrand::Rng, runtimes: usize) -> Executor {
         let runtime = random.usize(..runtimes);
         match random.u8(..10) {
-            0..4 => Place::Task(runtime),
-            4 => Place::OnWorker(runtime),
-            5 => Place::Blocking(runtime),
-            6 => Place::Entered(runtime),
-            7 | 8 => Place::Plain,
-            _ => Place::Local,
+            0..4 => Executor::Task(runtime),
+            4 => Executor::OnWorker(runtime),
+            5 => Executor::Blocking(runtime),
+            6 => Executor::Entered(runtime),
+            7 | 8 => Executor::Plain,
+            _ => Executor::Local,
         }
     }
 
-    /// A place that is no task of a runtime that ends.
-    pub fn elsewhere(random: &mut fastrand::Rng) -> Place {
-        let places = [
-            Place::OnWorker(0),
-            Place::Blocking(0),
-            Place::Entered(0),
-            Place::Plain,
-            Place::Local,
+    /// One that is no task of a runtime that ends.
+    pub fn elsewhere(random: &mut fastrand::Rng) -> Executor {
+        let all = [
+            Executor::OnWorker(0),
+            Executor::Blocking(0),
+            Executor::Entered(0),
+            Executor::Plain,
+            Executor::Local,
         ];
-        *random.choice(&places).unwrap()
+        *random.choice(&all).unwrap()
     }
 
     /// Starts an actor. It must not panic.
     pub fn start(self, runtimes: &[Hosted], actor: Actor) {
         match self {
-            Place::Task(at) => drop(runtimes[at].handle.spawn(actor)),
-            Place::OnWorker(at) if runtimes[at].flavour == Flavour::Current => {
-                Place::Task(at).start(runtimes, actor);
+            Executor::Task(at) => drop(runtimes[at].handle.spawn(actor)),
+            Executor::OnWorker(at) if runtimes[at].flavour == Flavour::Current => {
+                Executor::Task(at).start(runtimes, actor);
             }
-            Place::OnWorker(at) => {
+            Executor::OnWorker(at) => {
                 runtimes[at].blocks_in_place.store(true, Ordering::Relaxed);
                 drop(runtimes[at].handle.spawn(async move {
                     block_in_place(|| Handle::current().block_on(actor));
                 }));
             }
-            Place::Blocking(at) => {
+            Executor::Blocking(at) => {
                 let handle = runtimes[at].handle.clone();
                 runtimes[at]
                     .handle
                     .spawn_blocking(move || handle.block_on(actor));
             }
-            Place::Entered(at) => {
+            Executor::Entered(at) => {
                 let handle = runtimes[at].handle.clone();
                 thread::spawn(move || handle.block_on(actor));
             }
-            Place::Plain => drop(thread::spawn(move || futures::executor::block_on(actor))),
-            Place::Local => drop(thread::spawn(move || {
+            Executor::Plain => drop(thread::spawn(move || futures::executor::block_on(actor))),
+            Executor::Local => drop(thread::spawn(move || {
                 let runtime = build(Flavour::Current);
                 LocalSet::new().block_on(&runtime, async move {
                     tokio::task::spawn_local(actor).await.unwrap();

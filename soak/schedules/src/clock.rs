@@ -16,7 +16,7 @@ use under_std::time::{Instant, fall_behind, fall_behind_here, pass, passed};
 use under_tokio::runtime::Kind;
 
 use crate::record::{Noting, Record, Span, last_held_up, tell};
-use crate::world::{LONGEST, MS, Place, World, below, delay, one_in, pick};
+use crate::world::{LONGEST, MS, ThreadContext, World, below, delay, one_in, pick};
 
 /// What is wrong with the clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,12 +83,12 @@ pub fn run() {
     let awaited = Record::new();
     let threads: Vec<_> = (0..3)
         .map(|_| {
-            let (place, timer, awaited) = (world.place(), world.timer.clone(), awaited.clone());
+            let (context, timer, awaited) = (world.context(), world.timer.clone(), awaited.clone());
             let (number, behind) = (1 + below(4), own_clock());
-            world.place().spawn(move || {
+            world.context().spawn(move || {
                 fall_behind_here(behind);
                 for _ in 0..number {
-                    awaited.push(wait(&place, &timer, early));
+                    awaited.push(wait(&context, &timer, early));
                 }
             })
         })
@@ -146,8 +146,8 @@ fn step_now_and_then(fault: Fault, step: Duration) -> Duration {
 }
 
 /// Arms something and awaits it, by this thread's clock.
-fn wait(place: &Place, timer: &Timer, early: Duration) -> Awaited {
-    place.rest();
+fn wait(context: &ThreadContext, timer: &Timer, early: Duration) -> Awaited {
+    context.rest();
     let delay = delay();
     let what = pick(&[What::Sleep, What::Sleep, What::Deadline, What::Value]);
     let before = Instant::now();

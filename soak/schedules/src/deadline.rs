@@ -17,11 +17,12 @@ use tickwheel::{Deadline, Instant, ResetHandle};
 use tickwheel_soak_model::{Event, Move, Outcome, Rules, earliest_due, latest_due, seen_by};
 use under_std::time::passed;
 
-use crate::calls::call;
 use crate::history::{Act, CheckedHistory, History, LONE, after};
+use crate::programs::Key;
+use crate::programs::calls::call;
 use crate::record::{Moment, Record, Span};
-use crate::wait::{Ready, await_all};
-use crate::world::{LONGEST, MS, Place, World, below, delay, grace, one_in};
+use crate::wait::{Ready, await_one};
+use crate::world::{LONGEST, MS, ThreadContext, World, below, delay, grace, one_in};
 
 /// The number of the only interval.
 const LIFE: u64 = 1;
@@ -45,7 +46,7 @@ fn reset_beside_a_shorter_timeout() {
     // The shorter timeout leaves this due as it is.
     handle.reset_after(MS);
     let resets = handle.clone();
-    let resets = world.place().spawn(move || resets.reset());
+    let resets = world.context().spawn(move || resets.reset());
     handle.set_timeout(2 * MS);
     resets.join().unwrap();
     let left = handle.remaining().unwrap_or_default();
@@ -89,9 +90,10 @@ fn short_or_long() -> Duration {
 /// late.
 fn check_missed(awaited: &Awaited, notice: Duration, warnings: &[Span]) {
     let moves = &awaited.moves;
-    let Some((since, woken)) = awaited.expired.and_then(|ready| ready.woken) else {
+    let Some(woken) = awaited.expired.and_then(|ready| ready.seen.woken) else {
         return;
     };
+    let [since, woken] = woken.map(|moment| moment.at);
     let [from, to] = [earliest_due(moves).at, latest_due(moves, awaited.tick).at];
     let may_be_of_the_last = |warning: &Span| warning.ended + notice + awaited.tick + MS >= from;
     if warnings.iter().any(may_be_of_the_last) {
@@ -158,23 +160,23 @@ where
     let handle = deadline.handle();
     let threads: Vec<_> = (0..3)
         .map(|_| {
-            let (place, handle, history) = (world.place(), handle.clone(), history.clone());
+            let (context, handle, history) = (world.context(), handle.clone(), history.clone());
             let (origin, reported) = (world.origin, reported.clone());
             let number = 1 + below(4);
-            world
-                .place()
-                .spawn(move || act(&place, &handle, &history, &reported, number, origin, delay))
+            world.context().spawn(move || {
+                act(
+                    &context, &handle, &history, &reported, number, origin, delay,
+                );
+            })
         })
         .collect();
     let awaited = awaited(deadline);
-    let consumer = world
-        .place()
-        .spawn(move || await_all(vec![(awaited, ())]).remove(0));
+    let consumer = world.context().spawn(move || await_one(awaited));
     for thread in threads {
         thread.join().unwrap();
     }
     world.calls_are_over();
-    let (deadline, (), ready) = consumer.join().unwrap();
+    let (deadline, ready) = consumer.join().unwrap();
     assert!(!handle.reset(), "it has come to its end");
     drop(deadline);
     history.note_end(LONE, LIFE, ready);
@@ -202,7 +204,7 @@ where
             ..one
         };
         let latest = latest_due(&moves.iter().map(may_be).collect::<Vec<_>>(), world.tick).at;
-        last = last.max(ready.span.ended.min(latest));
+        last = last.max(ready.seen.call.after.at.min(latest));
     }
     assert_eq!(world.timer.metrics().pending(), 0, "nothing is armed");
     let tick = world.tick;
@@ -226,7 +228,7 @@ fn since() -> Moment {
 }
 
 fn act(
-    place: &Place,
+    context: &ThreadContext,
     handle: &ResetHandle,
     history: &History,
     dues: &Reported,
@@ -235,7 +237,7 @@ fn act(
     delay: fn() -> Duration,
 ) {
     for _ in 0..number {
-        place.rest();
+        context.rest();
         let delay = delay();
         let act = match below(16) {
             0..4 => Act::Reset,
@@ -277,7 +279,7 @@ fn check_reported(world: &World, reported: &[(Duration, Span)], moves: &[Move<Mo
 
 /// A call finds out what has passed, whether or not the driver has come to it. After a stall it may
 /// not, but here not as much time has passed as in a stall.
-fn check_overdue(calls: &[(Option<u8>, Event<Moment>)], moves: &[Move<Moment>], tick: Duration) {
+fn check_overdue(calls: &[(Option<Key>, Event<Moment>)], moves: &[Move<Moment>], tick: Duration) {
     for (_, event) in calls {
         let is_before_any_stall = event.call.after.at < LONGEST;
         let is_look = !matches!(event.act, Act::Begin(_) | Act::End(_));

@@ -7,12 +7,15 @@ use std::time::Duration;
 use tickwheel_soak_model::{self as model, Checked, Event, Outcome, Rules, check, latest_due};
 use under_std::time::passed;
 
+use crate::programs::{Key, Seen};
 use crate::record::{Moment, Record, Span, last_held_up};
 use crate::wait::Ready;
 use crate::world::{MS, World, grace};
 
-pub type Key = u8;
 pub type Act = model::Act<Moment>;
+
+/// Since when a task had waited, and when it was woken.
+type Woken = Option<[Moment; 2]>;
 
 /// A lone deadline is under this key.
 pub const LONE: Key = 0;
@@ -28,9 +31,7 @@ pub struct History {
     /// One without a key was on all of them.
     calls: Record<(Option<Key>, Event<Moment>)>,
     /// The intervals whose ends were seen.
-    ends: Record<(u64, Ready)>,
-    /// The calls that have closed the map.
-    closed: Record<Span>,
+    ends: Record<(u64, Woken)>,
 }
 
 /// What all of it comes to.
@@ -50,39 +51,40 @@ impl History {
             rules,
             calls: Record::new(),
             ends: Record::new(),
-            closed: Record::new(),
         }
     }
 
-    /// Notes a call on whichever interval is under the key.
-    pub fn note(&self, key: Option<Key>, act: Act, answer: bool, span: Span) {
-        self.calls.push((key, event(act, 0, answer, span)));
-    }
-
     pub fn note_of(&self, key: Key, interval: u64, act: Act, answer: bool, span: Span) {
-        self.calls
-            .push((Some(key), event(act, interval, answer, span)));
+        let seen = span.call().into();
+        self.note_seen(Some(key), interval, act, answer, seen);
     }
 
     /// Notes the end of an interval that a task has waited for.
     pub fn note_end(&self, key: Key, interval: u64, ready: Ready) {
-        self.note_of(key, interval, Act::End(ready.outcome), true, ready.span);
-        self.ends.push((interval, ready));
+        let end = Act::End(ready.outcome);
+        self.note_seen(Some(key), interval, end, true, ready.seen);
     }
 
-    pub fn note_close(&self, span: Span) {
-        self.closed.push(span);
-    }
-
-    /// Whether a call that closes the map has returned.
-    pub fn is_closed(&self) -> bool {
-        self.closed.any(|_| true)
-    }
-
-    /// Nothing goes into a map that is closed, and nothing comes out.
-    pub fn assert_open(&self, interval: u64, span: &Span) {
-        let is_closed = self.closed.any(|closed| closed.is_before(span));
-        assert!(!is_closed, "{interval} in a closed map: {span:?}");
+    /// Notes a call. Interval 0 is whichever is under the key. Without a key it was on all of them.
+    pub fn note_seen(
+        &self,
+        key: Option<Key>,
+        interval: u64,
+        act: Act,
+        answer: bool,
+        seen: Seen<Moment>,
+    ) {
+        let event = Event {
+            call: seen.call,
+            act,
+            interval,
+            answer,
+            is_vague: false,
+        };
+        self.calls.push((key, event));
+        if !matches!(act, Act::End(Outcome::Taken)) && matches!(act, Act::End(_)) {
+            self.ends.push((interval, seen.woken));
+        }
     }
 
     pub fn count(&self, is_it: fn(&Act) -> bool) -> usize {
@@ -134,8 +136,9 @@ impl History {
             };
             last = last.max(over.max(due) + grace(passed()));
             let end = ends.iter().find(|(number, _)| *number == interval.interval);
-            let woken = end.and_then(|(_, ready)| ready.woken);
-            if let (true, Some((since, woken))) = (world.is_punctual, woken) {
+            let woken = end.and_then(|(_, woken)| *woken);
+            if let (true, Some(woken)) = (world.is_punctual, woken) {
+                let [since, woken] = woken.map(|moment| moment.at);
                 let in_time = over.max(since).max(due) + slack + grace(woken);
                 assert!(woken <= in_time, "late: {end:#?}, due {due:?}: {calls:#?}");
             }
@@ -146,15 +149,5 @@ impl History {
             intervals,
             calls,
         }
-    }
-}
-
-fn event(act: Act, interval: u64, answer: bool, span: Span) -> Event<Moment> {
-    Event {
-        call: span.call(),
-        act,
-        interval,
-        answer,
-        is_vague: false,
     }
 }

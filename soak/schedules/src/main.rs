@@ -22,8 +22,9 @@
 //! | `tickwheel` | `src/lib.rs` of the crate, with the next two as its `std` and its `tokio` |
 //! | `std` | the standard library with shuttle's locks, atomics, threads and thread-locals, and with a clock that passes by 1 ns with each reading, and else when somebody lets time pass or makes it step |
 //! | `tokio` | sleeps, a time driver and tasks, which behave as tokio's: `tests/tokio.rs` compares them |
-//! | `../model` | whether the calls on a delayed value and what came of it are possible; the soak has it too |
-//! | this one | the programs |
+//! | `../model` | whether the calls and what came of them are possible; the soak has it too |
+//! | `../programs` | the random calls on both maps; the soak has them too, and this is no package |
+//! | this one | the other programs, and how each begins and ends |
 //!
 //! So shuttle chooses which thread goes on at each atomic operation, each lock and each reading of
 //! the clock. It takes all orderings for sequentially consistent: weaker ones are for loom. A
@@ -49,15 +50,16 @@
 //! - A clock that steps back a little, differs between threads or jumps ahead ends nothing. Nothing
 //!   is early or late by more than that.
 
-#[path = "../../src/calls.rs"]
-mod calls;
 mod clock;
 mod deadline;
 mod deadline_map;
 mod delay_map;
 mod history;
+#[path = "../../programs/mod.rs"]
+mod programs;
 mod record;
 mod restart;
+mod schedule_world;
 mod sleep;
 mod wait;
 mod world;

@@ -104,11 +104,6 @@ impl Span {
             after: moment(self.ended, self.last),
         }
     }
-
-    /// Whether this call ended before the other one began.
-    pub fn is_before(&self, other: &Span) -> bool {
-        self.last < other.first
-    }
 }
 
 /// A schedule begins.
@@ -134,10 +129,6 @@ impl<T: fmt::Debug> Record<T> {
     pub fn push(&self, entry: T) {
         tell(|| format!("{entry:?}"));
         self.0.lock().unwrap().push(entry);
-    }
-
-    pub fn any(&self, is_it: impl FnMut(&T) -> bool) -> bool {
-        self.0.lock().unwrap().iter().any(is_it)
     }
 
     pub fn count(&self, is_it: impl Fn(&T) -> bool) -> usize {
@@ -170,6 +161,10 @@ impl Noting {
             waker: waker.clone(),
             nanos: AtomicU64::new(NOT_WOKEN),
         })
+    }
+
+    pub fn wakes(&self, waker: &Waker) -> bool {
+        self.waker.will_wake(waker)
     }
 
     /// When it was first woken since this was last called.

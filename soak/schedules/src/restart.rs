@@ -12,7 +12,7 @@ use tickwheel_soak_model::Outcome;
 use under_std::time::passed;
 
 use crate::record::{Span, last_held_up};
-use crate::wait::await_all;
+use crate::wait::await_one;
 use crate::world::{World, below, delay};
 
 pub fn run() {
@@ -20,12 +20,12 @@ pub fn run() {
     let timeout = delay();
     let (mut deadline, mut made) = Span::of(|| world.timer.deadline(timeout));
     let handle = deadline.handle();
-    let (place, rounds) = (world.place(), 1 + below(4));
+    let (context, rounds) = (world.context(), 1 + below(4));
     let has_ended = Arc::new(AtomicBool::new(false));
     let seen = has_ended.clone();
-    let asking = world.place().spawn(move || {
+    let asking = world.context().spawn(move || {
         for _ in 0..below(4) {
-            place.rest();
+            context.rest();
             if seen.load(Ordering::Relaxed) {
                 assert!(!handle.reset(), "it was pending after the end");
             } else {
@@ -34,10 +34,10 @@ pub fn run() {
         }
         passed()
     });
-    let (place, ends_early) = (world.place(), world.ends_early);
-    let owner = world.place().spawn(move || {
+    let (context, ends_early) = (world.context(), world.ends_early);
+    let owner = world.context().spawn(move || {
         for _ in 0..rounds {
-            let (awaited, (), ready) = await_all(vec![(deadline, ())]).remove(0);
+            let (awaited, ready) = await_one(deadline);
             deadline = awaited;
             match ready.outcome {
                 Outcome::Elapsed => {
@@ -46,7 +46,7 @@ pub fn run() {
                         "it expired on a runtime that had ended"
                     );
                     assert!(
-                        ready.span.ended >= made.began + timeout,
+                        ready.seen.call.after.at >= made.began + timeout,
                         "early: {made:?} {ready:?}"
                     );
                 }
@@ -58,7 +58,7 @@ pub fn run() {
             }
             // Once more than that is a reset.
             for _ in 0..=below(2) {
-                place.rest();
+                context.rest();
                 ((), made) = Span::of(|| deadline.restart());
             }
         }

@@ -15,7 +15,7 @@ use shuttle::sync::{Arc, Mutex};
 use tickwheel::{Instant, Sleep, Timer};
 
 use crate::record::{Noting, Record, Span, last_held_up, tell};
-use crate::world::{MS, Place, World, below, delay, one_in};
+use crate::world::{MS, ThreadContext, World, below, delay, one_in};
 
 /// A sleep, and when it is due by the call that made or reset it last.
 struct Own {
@@ -56,9 +56,9 @@ pub fn run() {
     };
     let threads: Vec<_> = (0..3)
         .map(|_| {
-            let (place, shared) = (world.place(), shared.clone());
+            let (context, shared) = (world.context(), shared.clone());
             let calls = 1 + below(5);
-            world.place().spawn(move || shared.act(&place, calls))
+            world.context().spawn(move || shared.act(&context, calls))
         })
         .collect();
     for thread in threads {
@@ -88,10 +88,10 @@ pub fn run() {
 }
 
 impl Shared {
-    fn act(&self, place: &Place, calls: u64) {
+    fn act(&self, context: &ThreadContext, calls: u64) {
         let mut own = Vec::new();
         for _ in 0..calls {
-            place.rest();
+            context.rest();
             if own.is_empty() || one_in(4) {
                 own.push(self.make());
             }

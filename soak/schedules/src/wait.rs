@@ -2,14 +2,15 @@
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
 use shuttle::future::block_on;
 use tickwheel::error::Cancelled;
 use tickwheel_soak_model::Outcome;
 
-use crate::calls::outcome;
+use crate::programs::Seen;
+use crate::programs::calls::outcome;
 use crate::record::{Moment, Noting, Span};
 
 /// How a deadline was ready.
@@ -17,40 +18,42 @@ use crate::record::{Moment, Noting, Span};
 pub struct Ready {
     pub outcome: Outcome<Moment>,
     /// The poll that found it ready.
-    pub span: Span,
-    /// Since when the task had waited, and when it was woken.
-    pub woken: Option<(Duration, Duration)>,
+    pub seen: Seen<Moment>,
 }
 
-/// Awaits them all in one task, and gives each back with what it came to.
-pub fn await_all<F, T>(deadlines: Vec<(F, T)>) -> Vec<(F, T, Ready)>
+/// Awaits a deadline, and gives it back with what it came to.
+pub fn await_one<F>(deadline: F) -> (F, Ready)
 where
     F: Future<Output = Result<(), Cancelled>> + Unpin,
 {
-    let mut left: Vec<_> = deadlines
-        .into_iter()
-        .map(|(deadline, of)| (deadline, of, None))
-        .collect();
+    let (deadline, result, seen) = block_on(wait_for_all(&mut None, vec![deadline])).remove(0);
+    let outcome = outcome(result);
+    (deadline, Ready { outcome, seen })
+}
+
+/// Waits for all of them in one task. Returns each with its output and the poll that gave it.
+pub async fn wait_for_all<F: Future + Unpin>(
+    noting: &mut Option<Arc<Noting>>,
+    futures: Vec<F>,
+) -> Vec<(F, F::Output, Seen<Moment>)> {
+    let mut left: Vec<_> = futures.into_iter().map(|future| (future, None)).collect();
     let mut ready = Vec::new();
-    let mut noting = None;
-    block_on(poll_fn(|cx: &mut Context<'_>| {
+    poll_fn(|cx: &mut Context<'_>| {
         let noting = noting.get_or_insert_with(|| Noting::new(cx.waker()));
-        let woken = noting.take();
-        let waker = Waker::from(noting.clone());
-        for (mut deadline, of, waits_since) in std::mem::take(&mut left) {
-            let mut cx = Context::from_waker(&waker);
-            match Span::of(|| Pin::new(&mut deadline).poll(&mut cx)) {
-                (Poll::Ready(result), span) => {
-                    let outcome = outcome(result);
-                    let woken = waits_since.zip(woken);
-                    let is_ready = Ready {
-                        outcome,
-                        span,
-                        woken,
-                    };
-                    ready.push((deadline, of, is_ready));
+        if !noting.wakes(cx.waker()) {
+            *noting = Noting::new(cx.waker());
+        }
+        let (woken, waker) = (noting.take().map(Moment::of), Waker::from(noting.clone()));
+        for (mut future, waits_since) in std::mem::take(&mut left) {
+            let poll = || Pin::new(&mut future).poll(&mut Context::from_waker(&waker));
+            let (polled, span) = Span::of(poll);
+            let call = span.call();
+            match polled {
+                Poll::Pending => left.push((future, Some(call.after))),
+                Poll::Ready(output) => {
+                    let woken = waits_since.zip(woken).map(|(since, woken)| [since, woken]);
+                    ready.push((future, output, Seen { call, woken }));
                 }
-                (Poll::Pending, span) => left.push((deadline, of, Some(span.ended))),
             }
         }
         if left.is_empty() {
@@ -58,6 +61,7 @@ where
         } else {
             Poll::Pending
         }
-    }));
+    })
+    .await;
     ready
 }

@@ -34,7 +34,7 @@ pub struct World {
 
 /// What a thread needs.
 #[derive(Clone)]
-pub struct Place {
+pub struct ThreadContext {
     handle: Handle,
     timer: Timer,
     is_inside: bool,
@@ -106,9 +106,9 @@ impl World {
         }
     }
 
-    /// A place for the next thread.
-    pub fn place(&self) -> Place {
-        Place {
+    /// For the next thread.
+    pub fn context(&self) -> ThreadContext {
+        ThreadContext {
             handle: self.runtime.handle().clone(),
             timer: self.timer.clone(),
             // Outside it would read another clock than the paused one.
@@ -149,7 +149,7 @@ impl World {
     }
 }
 
-impl Place {
+impl ThreadContext {
     /// Runs a thread of the schedule here.
     pub fn spawn<R: Send + 'static>(
         self,
