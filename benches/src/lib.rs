@@ -10,10 +10,10 @@
 //!   rows        what each row is, in words
 //!   results     what comes out of a run, and the ratios between its records
 //!   limits      what a row may not fall below, in limits.txt
-//!   reasons     why a peer is ahead in a row, in reasons.txt
-//!   pattern     which rows a line of these two files is about
+//!   losses      the rows in which a peer is ahead
+//!   pattern     which rows a line of that file is about
 //!   report      RESULTS.md, whose words are in page.md, and README's table
-//!   charts      the drawings; README's picture of a stall is in charts/stalls
+//!   stalls      README's picture of a stall
 //! ```
 //!
 //! # What makes a comparison fair here
@@ -67,16 +67,16 @@
 //! - Arm and disarm of one more timer, over and over, is the friendliest case for the caches.
 //!   `replace` is the other end, and `resets` has both.
 
-pub mod charts;
 pub mod conductor;
 pub mod harness;
 pub mod idioms;
 pub mod limits;
+pub mod losses;
 pub mod part;
 pub mod parts;
 pub mod pattern;
-pub mod reasons;
 pub mod report;
 pub mod results;
 pub mod rows;
 pub mod settings;
+pub mod stalls;

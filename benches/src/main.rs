@@ -11,13 +11,13 @@ use tickwheel_bench::part::Part;
 use tickwheel_bench::parts::PARTS;
 use tickwheel_bench::results::{Facts, Results, Run};
 use tickwheel_bench::settings::{Settings, target_folder};
-use tickwheel_bench::{charts, report};
+use tickwheel_bench::{report, stalls};
 
 /// Measures tickwheel against its peers.
 ///
 /// A whole run takes about twenty minutes, and some more where it builds its programs for the first
-/// time. It is kept as benches/results.json, from which it writes benches/RESULTS.md, the charts,
-/// and the tables in README. A run with --quick or --only goes to the target folder instead.
+/// time. It is kept as benches/results.json, from which it writes benches/RESULTS.md
+/// and the table in README. A run with --quick or --only goes to the target folder instead.
 #[derive(Parser)]
 struct Options {
     /// A smoke run: short samples, few rounds, smaller numbers. Its figures say little.
@@ -111,15 +111,11 @@ fn run(options: &Options, settings: &Settings) -> Result<bool, Box<dyn Error>> {
         target_folder().unwrap_or_default().join("tickwheel-bench")
     };
     run.save(&folder)?;
-    fs::create_dir_all(folder.join("charts"))?;
     fs::write(folder.join("RESULTS.md"), page)?;
-    for (file, chart) in charts::charts(&run.results) {
-        fs::write(folder.join(file), chart)?;
-    }
     if keeps {
         let readme = folder.join("../README.md");
         let updated = report::readme(&fs::read_to_string(&readme)?, &run.results)?;
-        fs::write(folder.join("charts/stalls.svg"), charts::stalls(&updated))?;
+        fs::write(folder.join("charts/stalls.svg"), stalls::picture(&updated))?;
         fs::write(readme, updated)?;
     }
     println!("Written to {}", folder.display());

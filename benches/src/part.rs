@@ -3,7 +3,7 @@
 use crate::harness::Record;
 use crate::settings::Settings;
 
-/// The names of the contenders, in all tables and charts.
+/// The names of the contenders, in all tables.
 pub mod name {
     pub const TICKWHEEL: &str = "tickwheel";
     pub const DROP_IN: &str = "tickwheel drop-in";

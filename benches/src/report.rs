@@ -8,9 +8,9 @@ use comfy_table::{Cell, CellAlignment, Table};
 use crate::harness::Quartiles;
 use crate::idioms::{IDIOMS, Idiom};
 use crate::limits::{Limit, Mark, judge};
+use crate::losses::{self, Loss};
 use crate::part::{Part, name};
 use crate::parts::PARTS;
-use crate::reasons::{self, Loss, NONE_YET};
 use crate::results::{Late, Results, Run, how_called, shown};
 use crate::rows::{self, kind_of_runtime, readable};
 
@@ -134,7 +134,7 @@ fn states() -> String {
     table("part | state", PARTS.iter().map(line).collect())
 }
 
-/// Where a peer is ahead, by how much and why; and what could not be measured.
+/// Where a peer is ahead and by how much, and what could not be measured.
 fn losses(results: &Results) -> String {
     let line = |loss: Loss| {
         vec![
@@ -142,17 +142,13 @@ fn losses(results: &Results) -> String {
             how_called(&loss.ours).to_owned(),
             loss.peer.clone(),
             loss.how_much(),
-            loss.reason().unwrap_or(NONE_YET).to_owned(),
         ]
     };
-    let lines: Vec<Line> = reasons::losses(results).into_iter().map(line).collect();
+    let lines: Vec<Line> = losses::losses(results).into_iter().map(line).collect();
     let mut text = if lines.is_empty() {
         "Nowhere in this run.\n".to_owned()
     } else {
-        table(
-            "row | called by | peer | the peer is ahead by | because",
-            lines,
-        )
+        table("row | called by | peer | the peer is ahead by", lines)
     };
     if !results.failures.is_empty() {
         text += "\nNot measured:\n\n";

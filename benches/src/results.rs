@@ -176,7 +176,7 @@ impl Late {
     }
 }
 
-/// How a contender is called, for the tables and the charts. Other names stand for themselves.
+/// How a contender is called, for the tables. Other names stand for themselves.
 pub fn how_called(contender: &str) -> &str {
     match contender {
         name::TICKWHEEL => "held timer",
@@ -189,7 +189,7 @@ pub fn how_called(contender: &str) -> &str {
     }
 }
 
-/// A contender's name in the tables and the charts: ours say how they are called.
+/// A contender's name in the tables: ours say how they are called.
 pub fn shown(contender: &str) -> String {
     match how_called(contender) {
         same if same == contender => same.to_owned(),

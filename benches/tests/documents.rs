@@ -1,17 +1,16 @@
-//! The tables and charts that the program writes show the kept run, and each link of a document
+//! The tables and the picture that the program writes show the kept run, and each link of a document
 //! leads somewhere.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use pulldown_cmark::{BrokenLink, Event, Options, Parser, Tag, TagEnd};
-use tickwheel_bench::charts;
 use tickwheel_bench::limits;
 use tickwheel_bench::part::name;
 use tickwheel_bench::parts::PARTS;
-use tickwheel_bench::reasons;
 use tickwheel_bench::report;
 use tickwheel_bench::results::Run;
+use tickwheel_bench::stalls;
 
 const HINT: &str = "write it again: cargo run --release -p tickwheel-bench -- --kept";
 
@@ -24,16 +23,16 @@ const OPTIONS: Options = Options::ENABLE_TABLES
     .union(Options::ENABLE_TASKLISTS);
 
 #[test]
-fn readme_results_and_charts_show_the_kept_run() {
+fn readme_and_results_show_the_kept_run() {
     let run = Run::load(Run::kept_in()).unwrap();
     let readme = read("README.md");
     let pages = [
         ("README.md", report::readme(&readme, &run.results).unwrap()),
         ("benches/RESULTS.md", report::page(&run)),
-        ("charts/stalls.svg", charts::stalls(&readme)),
+        ("benches/charts/stalls.svg", stalls::picture(&readme)),
     ];
-    for (name, page) in pages.into_iter().chain(charts::charts(&run.results)) {
-        let kept = read(&name.replace("charts/", "benches/charts/"));
+    for (name, page) in pages {
+        let kept = read(name);
         assert!(kept == page, "{name} shows another run; {HINT}");
     }
 }
@@ -59,20 +58,6 @@ fn each_part_says_in_which_state_its_contenders_are() {
 fn each_limit_is_of_a_row_that_the_kept_run_has() {
     let without = limits::without_figures(&Run::load(Run::kept_in()).unwrap().results);
     assert!(without.is_empty(), "{}", without.join("\n"));
-}
-
-/// To see the reasons that the kept run does not need: `-- --nocapture`. Each may be right, because
-/// small losses come and go from run to run.
-#[test]
-fn each_row_in_which_a_peer_is_ahead_has_its_reason() {
-    let losses = reasons::losses(&Run::load(Run::kept_in()).unwrap().results);
-    for line in reasons::unneeded(&losses) {
-        println!("the kept run does not need the reason: {line}");
-    }
-    let without = losses.iter().filter(|loss| loss.reason().is_none());
-    let without: Vec<String> = without.map(|loss| loss.text()).collect();
-    let all = without.join("\n");
-    assert!(without.is_empty(), "no line of reasons.txt covers:\n{all}");
 }
 
 /// A link to a file of the repository leads to a file, and to a heading of it if it names one.

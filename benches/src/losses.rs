@@ -1,19 +1,11 @@
-//! Where a peer is ahead of tickwheel in a run, and why. The reasons are in `reasons.txt`.
+//! Where a peer is ahead of tickwheel in a run. `page.md` says why.
 
 use crate::part::name;
-use crate::pattern::covers;
-use crate::results::{Results, how_called, shown};
-use crate::rows::{Row, readable, rows, times_better};
-
-/// `rows | ours | peer | reason`. In the first three fields a `*` stands for whatever is there. The
-/// first line that covers a loss is its reason.
-const REASONS: &str = include_str!("reasons.txt");
+use crate::results::Results;
+use crate::rows::{Row, readable, times_better};
 
 /// A peer whose median is ahead by more than this is ahead, though some rounds went the other way.
 const FAR: f64 = 1.1;
-
-/// What the page shows of a loss that has none.
-pub const NONE_YET: &str = "**NO REASON YET**";
 
 /// A row in which a peer is ahead of one of ours.
 pub struct Loss {
@@ -35,25 +27,6 @@ impl Loss {
             times @ ..10.0 => format!("{amounts}: {times:.2}×"),
             _ => amounts,
         }
-    }
-
-    pub fn reason(&self) -> Option<&'static str> {
-        Some(self.entry()?.reason)
-    }
-
-    fn entry(&self) -> Option<Entry> {
-        entries().into_iter().find(|entry| entry.covers(self))
-    }
-
-    /// In words, for a message.
-    pub fn text(&self) -> String {
-        let (row, ours, peer) = (&self.row, &self.ours, shown(&self.peer));
-        let how_much = self.how_much();
-        let ours = how_called(ours);
-        format!(
-            "{} ({}), {ours} beside {peer}: {how_much}",
-            row.title, row.id
-        )
     }
 }
 
@@ -98,65 +71,6 @@ pub fn losses(results: &Results) -> Vec<Loss> {
     losses
 }
 
-/// The lines of the file that no loss of this run needs. Small losses come and go from run to run,
-/// so a reason that one run does not need may be right.
-pub fn unneeded(losses: &[Loss]) -> Vec<&'static str> {
-    let needed = losses.iter().filter_map(Loss::entry);
-    let needed: Vec<&str> = needed.map(|entry| entry.text).collect();
-    let lines = entries().into_iter().map(|entry| entry.text);
-    lines.filter(|text| !needed.contains(text)).collect()
-}
-
-/// A line of the file.
-struct Entry {
-    text: &'static str,
-    rows: &'static str,
-    ours: &'static str,
-    peer: &'static str,
-    reason: &'static str,
-}
-
-impl Entry {
-    fn covers(&self, loss: &Loss) -> bool {
-        let pairs = [
-            (self.rows, &loss.row.id),
-            (self.ours, &loss.ours),
-            (self.peer, &loss.peer),
-        ];
-        pairs.iter().all(|(pattern, name)| covers(pattern, name))
-    }
-}
-
-fn entries() -> Vec<Entry> {
-    parse(REASONS).unwrap_or_else(|error| panic!("{error}"))
-}
-
-fn parse(text: &'static str) -> Result<Vec<Entry>, String> {
-    let known = rows();
-    let lines = text.lines().enumerate();
-    let entry = |(index, text): (usize, &'static str)| {
-        let fields: Vec<&str> = text.split(" | ").collect();
-        let at = |error: String| format!("reasons.txt:{}: {error}", index + 1);
-        let [rows, ours, peer, reason] = fields[..] else {
-            return Err(at(format!("«{text}» has not four fields")));
-        };
-        if !known.iter().any(|row| covers(rows, &row.id)) {
-            return Err(at(format!("there is no row «{rows}»")));
-        }
-        Ok(Entry {
-            text,
-            rows,
-            ours,
-            peer,
-            reason,
-        })
-    };
-    lines
-        .filter(|(_, text)| !text.is_empty())
-        .map(entry)
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -186,36 +100,6 @@ mod tests {
             .collect();
         assert_eq!(found, [("replace-1000", name::TOKIO)]);
         assert_eq!(losses[0].how_much(), "2.00 ns for 1.00: 2.00×");
-    }
-
-    #[test]
-    fn the_first_line_that_covers_a_loss_is_its_reason() {
-        let losses = losses(&results());
-        let text =
-            "ready-* | * | * | first\nreplace-* | * | tokio | second\n\nreplace-* | * | * | third";
-        let entries = parse(text).unwrap();
-        let covering: Vec<_> = entries
-            .iter()
-            .filter(|entry| entry.covers(&losses[0]))
-            .collect();
-        let reasons: Vec<_> = covering.iter().map(|entry| entry.reason).collect();
-        assert_eq!(reasons, ["second", "third"]);
-    }
-
-    #[test]
-    fn a_line_that_cannot_be_read_is_named_with_its_cause() {
-        for (text, error) in [
-            (
-                "\nreddy-* | * | * | why",
-                "reasons.txt:2: there is no row «reddy-*»",
-            ),
-            (
-                "ready-* | * | why",
-                "reasons.txt:1: «ready-* | * | why» has not four fields",
-            ),
-        ] {
-            assert_eq!(parse(text).err().as_deref(), Some(error));
-        }
     }
 
     #[test]

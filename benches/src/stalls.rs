@@ -3,8 +3,9 @@
 //!
 //! Each stall that closes any has a panel, and each way a row through all of them. The shorter
 //! stalls are in the table alone.
-
-use super::{Drawing, WIDTH};
+//!
+//! The picture is readable in a light and in a dark theme, and by a viewer that knows neither. The
+//! same table gives the same bytes.
 
 /// The head of the table's first column. Each other column is a stall.
 const COLUMN: &str = "how the server finds idle connections";
@@ -25,7 +26,7 @@ const RANGE: f64 = 76.0;
 const TOP: f64 = 116.0;
 const ROW: f64 = 30.0;
 
-// How text looks, as the drawings' style has it.
+// How text looks, as the style has it.
 const QUIET: &str = r#"class="quiet""#;
 const STRONG: &str = r#"class="strong""#;
 
@@ -99,7 +100,7 @@ fn range(cell: &str) -> Option<[f64; 2]> {
 }
 
 /// The picture for that README.
-pub fn stalls(readme: &str) -> String {
+pub fn picture(readme: &str) -> String {
     let Table { stalls, ways } = Table::read(readme);
     let bottom = TOP + ROW * ways.len() as f64;
     let title = format!("Live connections that a stall of the server closes, of {CLIENTS}");
@@ -184,6 +185,48 @@ fn bar(svg: &mut Drawing, [left, middle]: [f64; 2], longest: f64, [least, most]:
     );
 }
 
+/// For a light ground and for a dark one. The colours can be told apart without red and green too.
+const STYLE: &str = "\
+text{fill:#1f2328}.quiet{fill:#59636e}.ground{fill:#fff}.grid{stroke:#d1d9e0}.strong{font-weight:600}\
+.dot{fill:currentColor}.c0{color:#00728f}.c1{color:#d1570a}\
+@media(prefers-color-scheme:dark){text{fill:#f0f6fc}.quiet{fill:#9198a1}.ground{fill:#0d1117}.grid{stroke:#3d444d}\
+.c0{color:#4cc9e6}.c1{color:#ff9350}}";
+
+const WIDTH: f64 = 760.0;
+
+/// A drawing that is not ended yet.
+struct Drawing(String);
+
+impl Drawing {
+    fn new(height: f64, title: &str, below: &str) -> Drawing {
+        let mut drawing = Drawing(format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" \
+             font-family=\"system-ui,-apple-system,'Segoe UI','Liberation Sans',sans-serif\" font-size=\"13\">\n\
+             <style>{STYLE}</style>\n<rect class=\"ground\" width=\"{WIDTH}\" height=\"{height}\" rx=\"6\"/>\n"
+        ));
+        drawing.text(16.0, 20.0, r#"class="strong""#, title);
+        drawing.text(16.0, 39.0, r#"class="quiet""#, below);
+        drawing
+    }
+
+    fn text(&mut self, x: f64, y: f64, style: &str, words: &str) {
+        let words = words.replace('&', "&amp;").replace('<', "&lt;");
+        let y = y + 4.5;
+        self.add(format!(
+            r#"<text x="{x:.1}" y="{y:.1}" {style}>{words}</text>"#
+        ));
+    }
+
+    fn add(&mut self, element: String) {
+        self.0 += &element;
+        self.0 += "\n";
+    }
+
+    fn end(self) -> String {
+        self.0 + "</svg>\n"
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -215,7 +258,7 @@ Before.
 
     #[test]
     fn a_panel_is_of_a_stall_that_is_longer_than_the_limit() {
-        let picture = stalls(README);
+        let picture = picture(README);
         let places = [">blocked<", ">for 1.5 s<", ">5 to 82<"];
         let places = places.map(|words| picture.find(words));
         assert!(places[0].is_some() && places.is_sorted(), "{picture}");
@@ -225,6 +268,6 @@ Before.
     #[test]
     #[should_panic(expected = "README has the table of stalls")]
     fn a_readme_without_the_table_is_refused() {
-        stalls("| another | table |");
+        picture("| another | table |");
     }
 }
