@@ -114,7 +114,7 @@ pub trait World: Send + Unpin + Sized + 'static {
 
     // What the model judges.
 
-    /// Records a call on a key, or on all of them. Interval 0 is whichever is under the key.
+    /// Records a call on a key, or on all of them. Interval 0 is any that may be under the key.
     fn note(
         &mut self,
         key: Option<Key>,

@@ -1,6 +1,6 @@
-//! Runtimes that end while somebody waits from elsewhere, on timers that are in use or have armed
-//! nothing yet. The waits begin before the end, while it drops the tasks, or later. The tasks of
-//! the runtime are busy with timers meanwhile.
+//! Runtimes that end while threads and tasks outside of them wait, on timers that are in use or
+//! have armed nothing yet. The waits begin before the end, while it drops the tasks, or later. The
+//! tasks of the runtime are busy with timers meanwhile.
 //!
 //! Checked: each wait learns of the end, in the crate's own words, and no task of the runtime does.
 

@@ -7,7 +7,7 @@
 //! Each history runs on tokio's timers too, with the same seed, in the same runtime and at the same
 //! time. So nothing is early by the clock, none is lost, and ours are as late as tokio's. A sleep
 //! wakes its task once for each of its deadlines that passes, and never before it. How late they
-//! are says something only beside tokio's, and only if it is worse in each of three tries.
+//! are says something only next to tokio's, and only if it is worse in each of three tries.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -61,8 +61,8 @@ pub fn run(seed: u64) -> Result<(), Fault> {
     for _ in 0..TRIES {
         let [ours, tokios] = attempt(flavour, blocks, random.clone())?;
         text = format!("{flavour:?}, blocked: {blocks}: late by {ours:?}, tokio's by {tokios:?}");
-        // Our median beside tokio's nine in ten, and so on: what few timers meet by chance says
-        // nothing.
+        // Our median against tokio's nine in ten, and so on: what happens to few timers by chance
+        // says nothing.
         let is_worse = |(ours, tokios): (&_, &Duration)| *ours > *tokios * 3 / 2 + SLACK;
         if !ours.iter().zip(&tokios[1..]).any(is_worse) {
             return Ok(());
@@ -157,7 +157,7 @@ impl Checker {
 
     fn check_wakes(&self, whose: Whose, what: &str, log: &Mutex<Log>) {
         let fault = log.lock().unwrap().fault();
-        // Where a poll meets the firing, tokio wakes the new waker and the former one.
+        // Where a poll overlaps the firing, tokio wakes the new waker and the former one.
         let is_right = fault.is_none() || matches!(whose, Whose::Tokios);
         assert!(is_right, "{whose:?}: {what}: {}", fault.unwrap());
     }

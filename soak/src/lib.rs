@@ -7,7 +7,7 @@
 //! | `world`, `thread_world`, `program`, `wait` | runtimes, what an actor gets from them, one program's run, tasks that wait |
 //! | `record`, `checker` | what was called, and whether it is possible |
 //! | `finding` | what is printed |
-//! | `histories` | timers as users hold them, beside tokio's |
+//! | `histories` | timers as users hold them, compared with tokio's |
 //! | `idioms` | how a task uses its sleep, and when it is woken; the oracle has it too |
 
 pub mod checker;

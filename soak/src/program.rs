@@ -19,7 +19,7 @@ use crate::world::{End, Executor, Flavour, Hosted, catch};
 /// What tokio's timers say, and ours too, once their runtime has ended.
 const SHUT_DOWN: &str = "A Tokio 1.x context was found, but it is being shutdown.";
 
-/// Whoever is due may sleep for so long, on a machine that lets the program run.
+/// A task that is due may sleep for so long, on a machine that lets the program run.
 pub const BOUND: Duration = Duration::from_secs(3);
 const BEAT: Duration = Duration::from_millis(20);
 
@@ -32,7 +32,7 @@ pub struct Clock {
     pub runtime: Option<usize>,
 }
 
-/// What the progress line tells: counts over all programs.
+/// What the progress line shows: counts over all programs.
 #[derive(Debug, Default)]
 pub struct Totals {
     pub programs: AtomicU64,
@@ -46,7 +46,7 @@ type MapRules = (Rules, Option<usize>, Duration);
 pub struct Program {
     pub name: &'static str,
     pub seed: u64,
-    /// How it looks, for whoever has to find out what went wrong.
+    /// How it looks, to find out what went wrong.
     pub shape: String,
     pub findings: Arc<Findings>,
     pub totals: Arc<Totals>,
@@ -210,7 +210,7 @@ impl Program {
         receiver.await.ok()
     }
 
-    /// Waits until all actors have gone. Tells of each that sleeps though it is due. `false` if
+    /// Waits until all actors have gone. Reports each that sleeps though it is due. `false` if
     /// some did not go even after that.
     pub fn settle(&self) -> bool {
         let beats = (BOUND.as_millis() / BEAT.as_millis()) as u32;

@@ -31,7 +31,7 @@ impl Record {
         }
     }
 
-    /// Keeps a call on whatever is under the key.
+    /// Keeps a call on any interval that may be under the key.
     pub fn keep(&mut self, subject: Subject, act: Act, answer: (bool, Call)) {
         self.keep_of(subject, 0, act, answer);
     }

@@ -1,4 +1,4 @@
-//! Who waits now, and from when on it should no longer: nothing that is due sleeps.
+//! Which tasks wait now, and from when on they should not: nothing that is due sleeps.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,12 +34,12 @@ impl Latest {
     }
 }
 
-/// What somebody waits for.
+/// What a task waits for.
 pub struct Wait {
     pub what: &'static str,
     /// From when on it is wrong that the wait still goes on, if that is known.
     pub due: Box<dyn Fn() -> Option<Instant> + Send>,
-    /// What the crate tells of it.
+    /// What the crate shows of it.
     pub state: Box<dyn Fn() -> String + Send>,
 }
 
@@ -102,8 +102,8 @@ impl Waits {
         waiting.values().filter_map(|one| (one.wait.due)()).max()
     }
 
-    /// Counts a beat of the watch for each that sleeps though it is due. Ends and tells those that
-    /// have slept for so many.
+    /// Counts a beat of the watch for each that sleeps though it is due. Ends and reports those
+    /// that have slept for so many.
     pub fn overslept(&self, beats: u32) -> Vec<String> {
         let now = Instant::now();
         let mut waiting = self.waiting.lock().unwrap();

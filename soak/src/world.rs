@@ -46,8 +46,8 @@ pub struct Hosted {
     keeper: Mutex<Option<JoinHandle<()>>>,
 }
 
-/// A sleep of tokio's that beats beside the program. It says whether the machine lets the runtime
-/// run at all.
+/// A sleep of tokio's that beats while the program runs. It shows whether the machine lets the
+/// runtime run at all.
 struct Twin {
     start: Instant,
     last: AtomicU64,
@@ -190,7 +190,7 @@ impl Hosted {
 
     /// Tokio itself hangs. It hands a worker that blocks in place over to a thread of the pool for
     /// blocking calls. If the end of the runtime began just before, the pool takes nothing any
-    /// more. Then nobody runs the tasks or tells tokio's own timers, and the actor waits for a
+    /// more. Then no thread runs the tasks or ends tokio's own timers, and the actor waits for a
     /// task.
     pub fn is_hung_by_tokio(&self) -> bool {
         self.is_ending() && self.blocks_in_place.load(Ordering::Relaxed)
@@ -226,7 +226,7 @@ pub enum Executor {
     Entered(usize),
     /// A plain thread outside of all runtimes.
     Plain,
-    /// A local task of a runtime that is nobody else's.
+    /// A local task of a runtime of its own.
     Local,
 }
 

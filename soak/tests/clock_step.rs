@@ -32,14 +32,14 @@ thread_local! {
 
 fn is_apart() -> bool {
     static THREADS: AtomicUsize = AtomicUsize::new(0);
-    let told = IS_APART.try_with(|is_apart| {
+    let is_apart = IS_APART.try_with(|is_apart| {
         is_apart.get().unwrap_or_else(|| {
-            let told = THREADS.fetch_add(1, Ordering::Relaxed) % 2 == 1;
-            is_apart.set(Some(told));
-            told
+            let is_apart_now = THREADS.fetch_add(1, Ordering::Relaxed) % 2 == 1;
+            is_apart.set(Some(is_apart_now));
+            is_apart_now
         })
     });
-    told.unwrap_or(false)
+    is_apart.unwrap_or(false)
 }
 
 /// # Safety
@@ -86,7 +86,7 @@ fn runtime(workers: usize) -> Runtime {
         .unwrap()
 }
 
-/// What several tasks and a thread do again and again, until they are told to stop.
+/// What several tasks and a thread do again and again, until they are stopped.
 #[derive(Clone)]
 struct Loops {
     timer: Timer,
@@ -177,20 +177,20 @@ fn sleep_while_it_steps(workers: usize, fault: Fault, step: Duration) -> Result<
         }
     };
     let (have_slept, is_outside_right) = runtime.block_on(async {
-        let told = tokio::task::spawn_blocking(step_it).await.unwrap();
+        let result = tokio::task::spawn_blocking(step_it).await.unwrap();
         for task in tasks {
             // One that is lost never ends.
             if task.is_finished() {
                 task.await.map_err(|error| format!("a task: {error}"))?;
             }
         }
-        Ok::<_, String>(told)
+        Ok::<_, String>(result)
     })?;
     if !have_slept {
         return Err(format!("a sleep is lost: {:?}", loops.slept));
     }
     if !is_outside_right {
-        return Err("a sleep outside of the runtime is early, or told of an end".to_owned());
+        return Err("a sleep outside of the runtime is early, or reports an end".to_owned());
     }
     if handle.is_pending() {
         Ok(())
@@ -234,8 +234,11 @@ fn jump_ahead(workers: usize) {
     });
     assert!(goes_on, "{workers} workers: something sleeps on");
     // It has the grace of a stall, or that is over by now.
-    let told = end_of(&runtime, runtime.spawn(minute));
-    assert!(!matches!(told, Some(Err(_))), "{workers} workers: {told:?}");
+    let result = end_of(&runtime, runtime.spawn(minute));
+    assert!(
+        !matches!(result, Some(Err(_))),
+        "{workers} workers: {result:?}"
+    );
 }
 
 /// One test, because there is one clock.
@@ -246,14 +249,14 @@ fn a_clock_that_steps_ends_nothing_and_loses_nothing() {
     for workers in [0, 1, 2] {
         for micros in [50, 1_000, 5_000] {
             for fault in [Fault::Steps, Fault::DiffersBetweenThreads] {
-                let told = sleep_while_it_steps(workers, fault, Duration::from_micros(micros));
+                let result = sleep_while_it_steps(workers, fault, Duration::from_micros(micros));
                 let case = format!("{workers} workers, {fault:?} by {micros} us");
-                failed.extend(told.err().map(|told| format!("{case}: {told}")));
+                failed.extend(result.err().map(|result| format!("{case}: {result}")));
             }
         }
     }
-    // The hook tells no panic that names a shutdown.
-    failed.iter().for_each(|told| println!("{told}"));
+    // The hook prints no panic that names a shutdown.
+    failed.iter().for_each(|result| println!("{result}"));
     assert!(failed.is_empty(), "of the cases above");
     // Last, because the clock stays ahead.
     for workers in [0, 1, 2] {

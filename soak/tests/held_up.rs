@@ -1,8 +1,8 @@
-//! Timers of a program that is held up again and again, beside tokio's. After a stall ours let
-//! tasks run first. So they come later than tokio's, but never by more than the bound of a wait,
-//! and only one wait delays a timer.
+//! Timers of a program that is held up again and again, compared with tokio's. After a stall ours
+//! let tasks run first. So they come later than tokio's, but never by more than the bound of a
+//! wait, and only one wait delays a timer.
 //!
-//! What is late is told by order, and not by a time alone: when tokio's sleep has fired, another
+//! What is late is decided by order, and not by a time alone: when tokio's sleep has fired, another
 //! one of tokio's begins, which takes as long as the bound. Ours has fired by then. Both need the
 //! driver of the same runtime, so a worker that is blocked holds up both. Each case has several
 //! tries, because a thread may lose its processor between two wake-ups.
@@ -154,8 +154,8 @@ async fn random_stalls(workers: usize, mut random: fastrand::Rng) -> Duration {
 
 #[test]
 fn random_stalls_delay_no_timer_beyond_the_bound_and_make_none_early() {
-    let told = std::env::var("ORACLE_SEED").map(|seed| seed.parse().expect("it is a number"));
-    let first = told.unwrap_or_else(|_| fastrand::u64(..1_000_000_000));
+    let seed = std::env::var("ORACLE_SEED").map(|seed| seed.parse().expect("it is a number"));
+    let first = seed.unwrap_or_else(|_| fastrand::u64(..1_000_000_000));
     println!("the first seed is {first}");
     for (seed, workers) in (first..).zip([0, 1, 2]) {
         let mut lates = Vec::new();
@@ -185,7 +185,7 @@ async fn after_a_stall() -> (Ours, Instant) {
 }
 
 /// `None` if the thread lost its processor in between, so that this says nothing.
-async fn one_wait_and_no_other() -> Option<()> {
+async fn waits_once() -> Option<()> {
     let busy = tokio::spawn(always_ready(2 * MS, Instant::now() + PATIENCE));
     let (first, began) = after_a_stall().await;
     let bound = tokio::spawn(sleep(BOUND));
@@ -212,7 +212,7 @@ async fn one_wait_and_no_other() -> Option<()> {
 #[test]
 fn no_wait_begins_while_one_is_on_nor_soon_after_one() {
     let is_shown = is_shown_in(TRIES, || {
-        let tried = async { tokio::spawn(one_wait_and_no_other()).await };
+        let tried = async { tokio::spawn(waits_once()).await };
         let shown = runtime(0).block_on(tried);
         shown.expect("no timer was early or lost").is_some()
     });

@@ -1,5 +1,5 @@
-//! Random histories of timers as users hold them, beside tokio's: `ORACLE_SEED` says where the
-//! seeds begin. And when a task is woken, with both crates' sleeps.
+//! Random histories of timers as users hold them, compared with tokio's: `ORACLE_SEED` says where
+//! the seeds begin. And when a task is woken, with both crates' sleeps.
 
 use std::future::{pending, ready};
 use std::sync::Arc;
@@ -24,8 +24,8 @@ const MS: Duration = Duration::from_millis(1);
 #[test]
 fn histories_are_never_early_never_lost_and_as_late_as_tokios() {
     quiet_panics();
-    let told = std::env::var("ORACLE_SEED").map(|seed| seed.parse().expect("it is a number"));
-    let first = told.unwrap_or_else(|_| fastrand::u64(..1_000_000_000));
+    let seed = std::env::var("ORACLE_SEED").map(|seed| seed.parse().expect("it is a number"));
+    let first = seed.unwrap_or_else(|_| fastrand::u64(..1_000_000_000));
     println!("the first seed is {first}");
     let start = Instant::now();
     for seed in first.. {
@@ -85,7 +85,7 @@ fn runtimes() -> [Runtime; 2] {
 /// The driver has not come to the instant that has passed. So the sleep is pending all along, with
 /// tokio too, and the wake-up is not used up before the new deadline.
 #[test]
-fn a_busy_task_resets_to_the_past_and_on_and_is_woken_there() {
+fn a_sleep_reset_to_the_past_and_then_later_wakes_at_the_later_due() {
     for was_ready in [false, true] {
         let expected = (0, false, 1);
         assert_eq!(wakes_on::<tokio::time::Sleep>(was_ready), expected, "tokio");

@@ -140,14 +140,14 @@ fn a_poll_or_a_reset_after_a_stall_finds_the_deadline_pending() {
     on_the_only_thread(|timer| async move {
         let (mut polled, handle) = short_deadline(&timer).await;
         let (reset, reset_handle) = short_deadline(&timer).await;
-        let told = handle.deadline().unwrap();
+        let reported = handle.deadline().unwrap();
         stall();
-        assert!(told < Instant::now());
+        assert!(reported < Instant::now());
         assert!(poll_once(&mut polled).is_pending());
         assert!(handle.is_pending());
         assert_eq!(
             handle.deadline(),
-            Some(told),
+            Some(reported),
             "it does not change by itself"
         );
         assert_eq!(handle.remaining(), Some(Duration::ZERO));

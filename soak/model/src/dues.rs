@@ -159,7 +159,7 @@ mod tests {
     const MS: Duration = Duration::from_millis(1);
 
     #[test]
-    fn a_reset_beside_a_shorter_timeout_may_have_come_before_it() {
+    fn a_reset_that_overlaps_a_shorter_timeout_may_come_first() {
         let dues = |reset, tick| {
             let start = Instant::now();
             let acts = [

@@ -4,7 +4,7 @@
 //!
 //! An *interval* is the time of one deadline or value, from the call that begins it to the one that
 //! ends it. Each call took effect at one moment between the two readings of the clock around it. A
-//! call *surely* met an interval if it lies wholly within it, and *possibly* if it overlaps it. A
+//! call *surely* found an interval if it lies wholly within it, and *possibly* if it overlaps it. A
 //! call that may explain an outcome counts if it is possible, and one that rules it out only if it
 //! is sure. So each violation that is reported is one, and the checks of what is early are exact.
 
@@ -161,7 +161,7 @@ pub enum Act<T> {
 pub struct Event<T> {
     pub call: Call<T>,
     pub act: Act<T>,
-    /// The interval that it met, or zero if that is whichever was under the key.
+    /// The interval that it found, or zero if it is not known which was under the key.
     pub interval: u64,
     pub answer: bool,
     /// It was a call on all keys, and what it did to this one is not known.
@@ -332,9 +332,9 @@ fn report_unknown<T: Time>(
 struct Interval<'a, T> {
     begin: &'a Event<T>,
     end: Option<&'a Event<T>>,
-    /// What it may have met.
+    /// The calls that may have found it.
     possible: Vec<&'a Event<T>>,
-    /// Calls that end by then, and began after it did, have surely met it.
+    /// Calls that end by then, and began after it did, have surely found it.
     sure_until: Option<T>,
     /// When a call was over that has surely taken it out of its map, or came after one that had.
     taken_out: Option<T>,
@@ -404,10 +404,10 @@ impl<'a, T: Time> Interval<'a, T> {
         interval.earliest = interval
             .cap()
             .map_or(earliest, |[cap, _]| earliest.min(cap));
-        let beside = |event: &&Event<T>| matches!(event.act, Act::Begin(_)) && !event.answer;
+        let is_insert = |event: &&Event<T>| matches!(event.act, Act::Begin(_)) && !event.answer;
         interval.usurper = window
             .iter()
-            .filter(beside)
+            .filter(is_insert)
             .find(|event| event.interval != begin.interval && interval.is_within(event.call));
         interval
     }
@@ -636,8 +636,8 @@ impl<'a, T: Time> Interval<'a, T> {
         }
     }
 
-    /// Whoever says that it is pending comes before whoever says that it has ended, and it does not
-    /// end before its time.
+    /// A call that says that it is pending comes before one that says that it has ended, and it
+    /// does not end before its time.
     fn check_answers(
         &self,
         rules: Rules,
@@ -691,7 +691,7 @@ impl<'a, T: Time> Interval<'a, T> {
             let due = latest_due(&seen_by(&self.moves, event.call), Duration::ZERO);
             let due = self.cap().map_or(due, |[_, cap]| due.min(cap));
             if due <= event.call.before && !has_ended(event.call) {
-                let text = format!("{:?} met a value that was overdue", event.act);
+                let text = format!("{:?} found a value that was overdue", event.act);
                 report(Kind::WrongAnswer, format!("{text}: {}", self.history()));
             }
         }

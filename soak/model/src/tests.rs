@@ -6,7 +6,8 @@ const MS: Duration = Duration::from_millis(1);
 const BEGIN: Act<Instant> = Act::Begin(Due::After(Duration::from_millis(10)));
 const ELAPSED: Act<Instant> = Act::End(Outcome::Elapsed);
 
-/// A call from one millisecond to another, on the one interval of a test or on whichever it met.
+/// A call from one millisecond to another, on the one interval of a test or on any that it may have
+/// found.
 fn call(
     start: Instant,
     (before, after): (u32, u32),
@@ -104,7 +105,7 @@ fn the_timeout_to_an_instant_counts_from_any_moment_of_the_call() {
 }
 
 #[test]
-fn nothing_is_true_after_the_end_and_no_two_ends_are() {
+fn no_answer_is_true_after_the_end_and_only_one_end_is() {
     let two = |[first, second]: [Act<Instant>; 2], answers: [bool; 2]| {
         of_deadline(&[
             ((11, 12), first, answers[0]),
@@ -154,7 +155,7 @@ fn a_value_is_pending_until_its_due_or_what_made_it_due() {
     let extend = ((8, 9), Act::Extend(10 * MS), true);
     assert_eq!(looks(extend, true, 20), []);
     assert_eq!(looks(extend, true, 22), [Kind::WrongAnswer]);
-    // As `expire_all` is noted, that may have met it or not.
+    // As `expire_all` is noted, that may have found it or not.
     for answer in [true, false] {
         let expire = ((2, 3), Act::Expire, answer);
         let kinds = looks(expire, true, 5);
@@ -171,7 +172,7 @@ fn a_value_is_pending_until_its_due_or_what_made_it_due() {
 }
 
 #[test]
-fn a_key_is_not_absent_while_something_is_surely_under_it() {
+fn a_key_that_is_surely_in_the_map_is_not_absent() {
     let inserts = |taken: Option<u32>| {
         let start = Instant::now();
         let mut events = vec![call(start, (0, 1), BEGIN, true)];
@@ -187,7 +188,7 @@ fn a_key_is_not_absent_while_something_is_surely_under_it() {
 }
 
 #[test]
-fn a_life_is_the_latest_due_and_bounds_the_earliest() {
+fn a_longest_life_bounds_both_the_latest_and_the_earliest_due() {
     let out = |due| {
         let due = Instant::now() + due * MS;
         let out = Act::End(Outcome::Out { due, number: 0 });

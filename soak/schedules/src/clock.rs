@@ -3,7 +3,7 @@
 //! for sleeps, deadlines and values, on a runtime that goes on.
 //!
 //! Checked: nothing is early by the clock of the thread that waits, nor late, by more than the
-//! clock has stepped or differs. Nothing is told that the runtime has ended.
+//! clock has stepped or differs. No timer reports that the runtime has ended.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -15,7 +15,7 @@ use tickwheel::{DelayMap, Timer};
 use under_std::time::{Instant, fall_behind, fall_behind_here, pass, passed};
 use under_tokio::runtime::Kind;
 
-use crate::record::{Noting, Record, Span, last_held_up, tell};
+use crate::record::{Noting, Record, Span, last_held_up, trace};
 use crate::world::{LONGEST, MS, ThreadContext, World, below, delay, one_in, pick};
 
 /// What is wrong with the clock.
@@ -71,8 +71,8 @@ pub fn run() {
     // A paused clock is another one, and does none of this.
     let kinds = [Kind::MultiThread, Kind::CurrentThread];
     let world = World::begin_with(&kinds, 0, own_clock());
-    tell(|| format!("{fault:?} by {step:?}"));
-    // A step between the reading of whoever arms something and that of whoever fires it, and
+    trace(|| format!("{fault:?} by {step:?}"));
+    // A step between the reading of a thread that arms something and that of one that fires it, and
     // another one until its task looks.
     let early = if fault == Fault::Alternates {
         2 * step
@@ -155,14 +155,14 @@ fn wait(context: &ThreadContext, timer: &Timer, early: Duration) -> Awaited {
     let (woken, armed) = match what {
         What::Sleep => {
             let (mut sleep, _) = Span::of(|| timer.sleep(delay));
-            let awaited = await_it(|cx| sleep.try_poll(cx).map(|told| told.is_ok()));
+            let awaited = await_it(|cx| sleep.try_poll(cx).map(|ended| ended.is_ok()));
             Span::of(|| drop(sleep));
             awaited
         }
         What::Deadline => {
             let (deadline, made) = Span::of(|| timer.deadline(delay));
             let mut deadline = Box::pin(deadline);
-            let (woken, _) = await_it(|cx| deadline.as_mut().poll(cx).map(|told| told.is_ok()));
+            let (woken, _) = await_it(|cx| deadline.as_mut().poll(cx).map(|ended| ended.is_ok()));
             Span::of(|| drop(deadline));
             (woken, made)
         }
@@ -170,7 +170,8 @@ fn wait(context: &ThreadContext, timer: &Timer, early: Duration) -> Awaited {
             let (map, mut stream) = DelayMap::new(timer);
             let (inserted, made) = Span::of(|| map.insert(0, (), delay));
             inserted.expect("the runtime goes on");
-            let (woken, _) = await_it(|cx| pin!(stream.recv()).poll(cx).map(|told| told.is_some()));
+            let (woken, _) =
+                await_it(|cx| pin!(stream.recv()).poll(cx).map(|ended| ended.is_some()));
             Span::of(|| drop((map, stream)));
             (woken, made)
         }
@@ -189,7 +190,7 @@ fn wait(context: &ThreadContext, timer: &Timer, early: Duration) -> Awaited {
 }
 
 /// Since when it was waited for and when it was woken, if it was not ready at once, and its first
-/// poll. `poll` tells whether it is ready because its time has come.
+/// poll. `poll` returns whether it is ready because its time has come.
 fn await_it(
     mut poll: impl FnMut(&mut Context<'_>) -> Poll<bool>,
 ) -> (Option<(Duration, Duration)>, Span) {
@@ -202,7 +203,7 @@ fn await_it(
         first.get_or_insert(span);
         waits_since.get_or_insert(span.ended);
         polled.map(|has_elapsed| {
-            assert!(has_elapsed, "it is told of an end, and the runtime goes on");
+            assert!(has_elapsed, "it reports an end, and the runtime goes on");
             woken
         })
     }));

@@ -32,14 +32,14 @@ type Reported = Record<(Duration, Span)>;
 
 pub fn run() {
     if one_in(4) {
-        reset_beside_a_shorter_timeout();
+        reset_during_a_shorter_timeout();
     } else {
         await_among_calls(delay, false, |deadline| deadline);
     }
 }
 
-/// Whichever comes first, no due of the old timeout is left behind.
-fn reset_beside_a_shorter_timeout() {
+/// No due of the old timeout is left behind, whatever the order.
+fn reset_during_a_shorter_timeout() {
     let world = World::begin();
     let deadline = world.timer.deadline(LONGEST);
     let handle = deadline.handle();
@@ -86,8 +86,8 @@ fn short_or_long() -> Duration {
     }
 }
 
-/// Whoever was surely not warned of the last due was woken when its notice began, and polled too
-/// late.
+/// A task that was surely not warned of the last due was woken when its notice began, and polled
+/// too late.
 fn check_missed(awaited: &Awaited, notice: Duration, warnings: &[Span]) {
     let moves = &awaited.moves;
     let Some(woken) = awaited.expired.and_then(|ready| ready.seen.woken) else {
@@ -143,7 +143,7 @@ struct Awaited {
     expired: Option<Ready>,
 }
 
-/// `has_look` says that the task may arm a timer beside it.
+/// `has_look` says that the task may arm another timer.
 fn await_among_calls<F>(
     delay: fn() -> Duration,
     has_look: bool,

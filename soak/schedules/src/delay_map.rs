@@ -38,7 +38,7 @@ pub fn run() {
     }
 }
 
-/// A value goes only when another one is in. So nobody may find the map empty.
+/// A value goes only when another one is in. So no call may find the map empty.
 fn hold_at_least_one_value() {
     let world = World::begin();
     let (map, stream) = Map::new(&world.timer);
@@ -139,7 +139,7 @@ fn change() {
         replaces: 6,
         leaves: NEVER,
     };
-    let consumer = Consumer::new(stream, &map, &shared, actor(0).telling(outs), ways);
+    let consumer = Consumer::new(stream, &map, &shared, actor(0).reporting(outs), ways);
     let consumer = world.context().spawn(|| block_on(consumer.run()));
     let writers: Vec<_> = (0..3)
         .map(|_| {

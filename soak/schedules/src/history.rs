@@ -65,7 +65,7 @@ impl History {
         self.note_seen(Some(key), interval, end, true, ready.seen);
     }
 
-    /// Notes a call. Interval 0 is whichever is under the key. Without a key it was on all of them.
+    /// Notes a call. Interval 0 is any that may be under the key. Without a key it was on all keys.
     pub fn note_seen(
         &self,
         key: Option<Key>,

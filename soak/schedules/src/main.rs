@@ -10,7 +10,7 @@
 //!
 //! Each run begins at another seed, and prints it. It fails at the first schedule in which
 //! something impossible happens. It writes that schedule to a file, and says which. `--replay` runs
-//! that one again and tells every call, every step of the clock and every wake-up.
+//! that one again and prints every call, every step of the clock and every wake-up.
 //!
 //! # How
 //!
@@ -20,7 +20,7 @@
 //! | package | what |
 //! |---|---|
 //! | `tickwheel` | `src/lib.rs` of the crate, with the next two as its `std` and its `tokio` |
-//! | `std` | the standard library with shuttle's locks, atomics, threads and thread-locals, and with a clock that passes by 1 ns with each reading, and else when somebody lets time pass or makes it step |
+//! | `std` | the standard library with shuttle's locks, atomics, threads and thread-locals, and with a clock that passes by 1 ns with each reading, and else when a program lets time pass or makes it step |
 //! | `tokio` | sleeps, a time driver and tasks, which behave as tokio's: `tests/tokio.rs` compares them |
 //! | `../model` | whether the calls and what came of them are possible; the soak has it too |
 //! | `../programs` | the random calls on both maps; the soak has them too, and this is no package |
@@ -41,7 +41,7 @@
 //!
 //! # What is checked
 //!
-//! - No wake-up is lost. If one is, everybody waits, and shuttle calls it a deadlock. Or the
+//! - No wake-up is lost. If one is, all threads wait, and shuttle calls it a deadlock. Or the
 //!   consumer is woken too late, by the next timer.
 //! - Each value comes out once. Each deadline has one outcome, and every answer agrees with it.
 //! - Nothing is early: nothing expires before the time that the last call to set it gave it.
@@ -133,7 +133,7 @@ fn main() -> ExitCode {
     let is_chosen = |name: &str| options.only.as_deref().is_none_or(|only| only == name);
     for (name, run) in PROGRAMS.into_iter().filter(|(name, _)| is_chosen(name)) {
         if let Some(path) = &options.replay {
-            record::tell_all();
+            record::trace_all();
             set_grain(if options.coarse {
                 COARSE
             } else {

@@ -20,15 +20,15 @@ thread_local! {
 }
 
 /// Whether everything that happens is printed.
-static TELLS: AtomicBool = AtomicBool::new(false);
+static TRACES: AtomicBool = AtomicBool::new(false);
 
-pub fn tell_all() {
-    TELLS.store(true, Ordering::Relaxed);
+pub fn trace_all() {
+    TRACES.store(true, Ordering::Relaxed);
 }
 
-/// Tells what happens, if a schedule is replayed.
-pub fn tell(what: impl FnOnce() -> String) {
-    if TELLS.load(Ordering::Relaxed) {
+/// Prints what happens, if a schedule is replayed.
+pub fn trace(what: impl FnOnce() -> String) {
+    if TRACES.load(Ordering::Relaxed) {
         let thread = usize::from(shuttle::thread::current().id());
         eprintln!("{:>10.3?} thread {thread}: {}", passed(), what());
     }
@@ -83,7 +83,7 @@ impl Span {
     /// Runs a call.
     pub fn of<R>(call: impl FnOnce() -> R) -> (R, Span) {
         let (first, began) = (step(), passed());
-        tell(|| format!("call {first}"));
+        trace(|| format!("call {first}"));
         let result = call();
         let span = Span {
             first,
@@ -127,7 +127,7 @@ impl<T: fmt::Debug> Record<T> {
     }
 
     pub fn push(&self, entry: T) {
-        tell(|| format!("{entry:?}"));
+        trace(|| format!("{entry:?}"));
         self.0.lock().unwrap().push(entry);
     }
 
@@ -182,7 +182,7 @@ impl Wake for Noting {
     fn wake_by_ref(self: &Arc<Self>) {
         let first = self.nanos.load(Ordering::Relaxed);
         let now = passed().as_nanos() as u64;
-        tell(|| "wakes the consumer".to_owned());
+        trace(|| "wakes the consumer".to_owned());
         self.nanos.store(first.min(now), Ordering::Relaxed);
         self.waker.wake_by_ref();
     }

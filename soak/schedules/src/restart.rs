@@ -1,5 +1,5 @@
-//! A `Deadline` that its owner awaits and restarts, again and again, beside the turns of the
-//! driver, a thread with its handle, and the runtime's end.
+//! A `Deadline` that its owner awaits and restarts, again and again, while the driver turns,
+//! a thread uses its handle, and the runtime may end.
 //!
 //! Checked: each restart comes to an end. It expires when its timeout has passed, and not before,
 //! or reports that the runtime has ended. Then each later one reports it too, and is pending at no

@@ -61,7 +61,7 @@ impl ScheduleWorld {
         }
     }
 
-    pub fn telling(self, outs: Sender<()>) -> ScheduleWorld {
+    pub fn reporting(self, outs: Sender<()>) -> ScheduleWorld {
         ScheduleWorld {
             outs: Some(outs),
             ..self
@@ -155,7 +155,7 @@ impl programs::World for ScheduleWorld {
     ) {
         self.history.note_seen(key, interval, act, answer, seen);
         if let (Act::End(Outcome::Out { .. }), Some(outs)) = (act, &self.outs) {
-            // Nobody may wait for it any more.
+            // The receiver may be gone.
             let _ = outs.send(());
         }
     }

@@ -1,8 +1,8 @@
 //! Sleeps, each of one owner, of three threads: armed, polled by other wakers, reset, handed to
-//! another thread, dropped, and awaited, beside the turns of the driver and the runtime's end.
+//! another thread, dropped, and awaited, while the driver turns and the runtime may end.
 //!
 //! Checked: a sleep is ready only when its deadline has passed, and learns of the end only if the
-//! runtime ends early. Whoever awaits it is woken in time, and never in vain, also if it has reset
+//! runtime ends early. Its task is woken in time, and never in vain, also if it has reset
 //! the sleep and not polled it since then. In the end nothing is armed.
 
 use std::future::poll_fn;
@@ -14,7 +14,7 @@ use shuttle::future::block_on;
 use shuttle::sync::{Arc, Mutex};
 use tickwheel::{Instant, Sleep, Timer};
 
-use crate::record::{Noting, Record, Span, last_held_up, tell};
+use crate::record::{Noting, Record, Span, last_held_up, trace};
 use crate::world::{MS, ThreadContext, World, below, delay, one_in};
 
 /// A sleep, and when it is due by the call that made or reset it last.
@@ -133,7 +133,7 @@ impl Shared {
         Own { sleep, due }
     }
 
-    /// Polls once, with a waker that wakes nobody.
+    /// Polls once, with a waker that wakes no task.
     fn poll(&self, own: &mut Own) {
         let (polled, span) = self.poll_with(own, Waker::noop());
         self.ends.push(span.ended);
@@ -158,7 +158,7 @@ impl Shared {
         });
         let was_due = own.due[0] <= span.ended;
         own.due = [span.began + delay, span.ended + delay];
-        tell(|| format!("due between {:?}", own.due));
+        trace(|| format!("due between {:?}", own.due));
         self.ends.push(span.ended);
         was_due
     }
@@ -176,7 +176,7 @@ impl Shared {
         );
     }
 
-    /// Polls, and tells whether a sleep that is ready has elapsed or was shut down.
+    /// Polls, and returns whether a sleep that is ready has elapsed or was shut down.
     fn poll_with(&self, own: &mut Own, waker: &Waker) -> (Poll<bool>, Span) {
         let cx = &mut Context::from_waker(waker);
         let (polled, span) = Span::of(|| Pin::new(&mut own.sleep).get_mut().try_poll(cx));

@@ -10,7 +10,7 @@ use tickwheel::{Instant, Timer};
 use under_std::time::{fall_behind_here, is_coarse, pass, passed};
 use under_tokio::runtime::{Handle, Kind, Runtime, RuntimeFlavor, be_worker};
 
-use crate::record::{self, tell};
+use crate::record::{self, trace};
 
 pub const MS: Duration = Duration::from_millis(1);
 
@@ -63,7 +63,7 @@ impl World {
         let is_punctual = one_in(2) && !is_coarse();
         let ends_early = early_ends > 0 && one_in(early_ends);
         let tick = Duration::from_micros(if one_in(2) { TICKS[0] } else { pick(&TICKS) });
-        tell(|| {
+        trace(|| {
             let world = format!("punctual: {is_punctual}, ends early: {ends_early}");
             format!("{kind:?}, a tick of {tick:?}, {world}")
         });
@@ -117,14 +117,14 @@ impl World {
         }
     }
 
-    /// The threads have made their calls. Whoever still waits may now wait for the runtime's end.
+    /// The threads have made their calls. A task that still waits may wait for the runtime's end.
     pub fn calls_are_over(&self) {
         if self.ends_early {
             self.runtime.end();
         }
     }
 
-    /// Lets time pass until nobody waits for it.
+    /// Lets time pass until no timer waits for it.
     pub fn wait_until_idle(&self) {
         self.runtime.wait_until_idle();
     }
@@ -189,7 +189,7 @@ fn drive(runtime: &Runtime, turns: u64, is_punctual: bool) {
         // So that a scheduler by priorities lets others run.
         thread::yield_now();
         let goes_on = runtime.turn(|next| {
-            tell(|| format!("the next timer is {next:?} ahead"));
+            trace(|| format!("the next timer is {next:?} ahead"));
             pass(match if is_punctual { 0 } else { below(10) } {
                 0..6 => next,
                 6 | 7 => next + Duration::from_micros(below(8) * 250),
@@ -201,7 +201,7 @@ fn drive(runtime: &Runtime, turns: u64, is_punctual: bool) {
             break;
         }
     }
-    tell(|| "the runtime ends".to_owned());
+    trace(|| "the runtime ends".to_owned());
     runtime.shut_down();
 }
 

@@ -1,4 +1,4 @@
-//! The stand-in for tokio beside tokio itself: one random program of sleeps and tasks runs on both,
+//! The stand-in for tokio and tokio itself: one random program of sleeps and tasks runs on both,
 //! and every answer, every wake-up and every instant is compared. tokio's clock is paused. And that
 //! another thread may come before each call of the stand-in's.
 //!
@@ -249,7 +249,7 @@ macro_rules! interpreter {
 
                 /// Which sleeps have elapsed, which tasks have ended, all that has happened, and to
                 /// which instants time has run by itself.
-                pub(super) fn tells(&mut self, instants: &Mutex<Vec<Instant>>) -> String {
+                pub(super) fn state(&mut self, instants: &Mutex<Vec<Instant>>) -> String {
                     let elapsed = |(number, sleep): &(usize, Pin<Box<Sleep>>)| {
                         sleep.is_elapsed().then_some(*number)
                     };
@@ -260,7 +260,7 @@ macro_rules! interpreter {
                         if is_finished {
                             let mut cx = Context::from_waker(Waker::noop());
                             let polled = Pin::new(task).poll(&mut cx);
-                            ended.push(polled.map(|told| told.map_err(drop)));
+                            ended.push(polled.map(|output| output.map_err(drop)));
                         }
                         !is_finished
                     });
@@ -341,7 +341,7 @@ fn run_on_tokio(ops: &[Op]) -> Trace {
                     tokio::task::yield_now().await;
                 }
             }
-            trace.push(format!("{op:?} {said} {}", machine.tells(&instants)));
+            trace.push(format!("{op:?} {said} {}", machine.state(&instants)));
         }
         machine
     });
@@ -351,7 +351,7 @@ fn run_on_tokio(ops: &[Op]) -> Trace {
         drop(runtime);
         for op in after {
             let said = machine.act(op);
-            trace.push(format!("{op:?} {said} {}", machine.tells(&instants)));
+            trace.push(format!("{op:?} {said} {}", machine.state(&instants)));
         }
     }
     trace
@@ -394,14 +394,14 @@ fn run_on_the_stand_in(ops: &[Op]) -> Trace {
                 runtime.round();
             }
         }
-        trace.push(format!("{op:?} {said} {}", machine.tells(&instants)));
+        trace.push(format!("{op:?} {said} {}", machine.state(&instants)));
     }
     for op in after {
         if matches!(op, Op::End) {
             runtime.shut_down();
         }
         let said = machine.act(op);
-        trace.push(format!("{op:?} {said} {}", machine.tells(&instants)));
+        trace.push(format!("{op:?} {said} {}", machine.state(&instants)));
     }
     trace
 }
@@ -416,11 +416,11 @@ fn under_shuttle(ops: Vec<Op>) -> Trace {
 /// How the two differ, if they do.
 fn compare(ops: &[Op]) -> Result<(), String> {
     let expected = run_on_tokio(ops);
-    let told = under_shuttle(ops.to_vec());
-    let mut both = expected.iter().zip(&told);
-    match both.find(|(expected, told)| expected != told) {
-        Some((expected, told)) => Err(format!("tokio:    {expected}\nstand-in: {told}")),
-        None if expected.len() != told.len() => Err("one of the two ends early".to_owned()),
+    let actual = under_shuttle(ops.to_vec());
+    let mut both = expected.iter().zip(&actual);
+    match both.find(|(expected, actual)| expected != actual) {
+        Some((expected, actual)) => Err(format!("tokio:    {expected}\nstand-in: {actual}")),
+        None if expected.len() != actual.len() => Err("one of the two ends early".to_owned()),
         None => Ok(()),
     }
 }
@@ -434,7 +434,7 @@ fn shrink(mut ops: Vec<Op>, mut message: String) -> (Vec<Op>, String) {
             let mut less = ops.clone();
             less.drain(at..ops.len().min(at + length));
             match compare(&less) {
-                Err(told) => (ops, message) = (less, told),
+                Err(shorter) => (ops, message) = (less, shorter),
                 Ok(()) => at += length,
             }
         }
@@ -451,9 +451,9 @@ fn the_stand_in_does_what_tokio_does() {
     let _turn = TURN
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner);
-    let told = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
-    let first = told("ORACLE_SEED").unwrap_or(0);
-    let programs = told("ORACLE_PROGRAMS").unwrap_or(2_000);
+    let variable = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
+    let first = variable("ORACLE_SEED").unwrap_or(0);
+    let programs = variable("ORACLE_PROGRAMS").unwrap_or(2_000);
     std::panic::set_hook(Box::new(|_| ()));
     let seeds = (first..first + programs).chain([fastrand::u64(..)]);
     let failed = seeds
@@ -466,9 +466,9 @@ fn the_stand_in_does_what_tokio_does() {
     }
 }
 
-/// Whatever two calls of tokio's a thread makes, another thread may come in between.
+/// Between any two calls of tokio that a thread makes, another thread may run.
 #[test]
-fn another_thread_may_come_before_each_call() {
+fn another_thread_may_run_before_each_call() {
     let _turn = TURN
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -509,8 +509,8 @@ fn another_thread_may_come_before_each_call() {
         ("round", |runtime, _| runtime.round()),
         ("drop", |_, made| *made = None),
     ];
-    let met = Arc::new(Mutex::new([false; CALLS.len()]));
-    let to = met.clone();
+    let happened = Arc::new(Mutex::new([false; CALLS.len()]));
+    let to = happened.clone();
     let program = move || {
         under_std::time::begin();
         let runtime = Runtime::new(Kind::CurrentThread, 1);
@@ -534,8 +534,11 @@ fn another_thread_may_come_before_each_call() {
         other.join().unwrap();
     };
     shuttle::check_random(program, 2_000);
-    let met = met.lock().unwrap();
-    let missed = CALLS.iter().zip(&*met).filter(|(_, was_met)| !**was_met);
+    let happened = happened.lock().unwrap();
+    let missed = CALLS
+        .iter()
+        .zip(&*happened)
+        .filter(|(_, has_happened)| !**has_happened);
     let missed: Vec<_> = missed.map(|((name, _), _)| name).collect();
     assert!(missed.is_empty(), "nothing comes before {missed:?}");
 }

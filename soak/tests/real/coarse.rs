@@ -1,4 +1,4 @@
-//! Ticks above a millisecond beside slow wakers: tokio's time driver passes the tick, and a thread
+//! Ticks above a millisecond with slow wakers: tokio's time driver passes the tick, and a thread
 //! polls another sleep before the alarm's waker is called. A timer that was armed in time fires in
 //! its tick.
 
@@ -31,7 +31,7 @@ enum Kind {
     Deadline,
 }
 
-/// How long after the edge it is woken. `None` if the machine was too slow to tell.
+/// How long after the edge it is woken. `None` if the machine was too slow to measure it.
 fn woken_after_the_edge(timer: &Timer, kind: Kind) -> Option<Duration> {
     let edge = {
         let deadline = timer.deadline(MS / 1_000);

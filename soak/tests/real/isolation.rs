@@ -107,7 +107,7 @@ const WAITS: [(&str, Wait); 2] = [
     }),
 ];
 
-/// How late the waits are beside forty tasks that are due at the same moment. Each of these tasks
+/// How late the waits are among forty tasks that are due at the same moment. Each of these tasks
 /// then blocks its worker for 10 ms.
 fn lateness_beside_forty_tasks(workers: usize, sleep_until: SleepUntil) -> [Duration; 2] {
     let runtime = multi_thread(workers);

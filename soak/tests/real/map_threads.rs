@@ -69,7 +69,7 @@ fn no_more_time_is_reported_than_was_set() {
     });
 }
 
-/// Others set them anew while the drain waits for a lock.
+/// Others set them again while the drain waits for a lock.
 #[test]
 fn a_drain_reports_no_more_time_than_was_set() {
     let (_runtime, timer) = runtime();

@@ -38,7 +38,7 @@ fn poll(nap: &mut Sleep, waker: &Waker) -> bool {
 fn a_waker_whose_drop_panics_loses_no_wake_up_of_the_next() {
     let runtime = multi_thread(1);
     let timer = Timer::builder().build_on(runtime.handle()).unwrap();
-    // Longer than the panic takes to tell of itself.
+    // Longer than the panic takes to print its message.
     let mut nap = timer.sleep(500 * MS);
     let first = Arc::new(Panicking::default());
     let address = Arc::as_ptr(&first);

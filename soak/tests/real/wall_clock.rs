@@ -1,5 +1,5 @@
-//! `WallClock::now`, beside the two clocks that it reads, and a sleep until a time, made and polled
-//! in several places.
+//! `WallClock::now`, next to the two clocks that it reads, and a sleep until a time, made and
+//! polled in several places.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::SystemTime;

@@ -1,5 +1,5 @@
 //! What stands in for tokio where the crate runs under shuttle: the little of tokio that it needs
-//! beside `std`.
+//! in addition to `std`.
 //!
 //! - `runtime`: a runtime, its tasks, and the threads that are in its context.
 //! - `time`: its time driver, which a program turns, and sleeps. They behave as tokio 1.54's do,
@@ -11,7 +11,7 @@
 //!
 //! `shuttle-tokio` 1.0, from shuttle's own authors, does not serve in its place. It says that it
 //! does not model time: a sleep is ready at its first poll, or never if it is a year away; `reset`
-//! wakes nobody; `Instant` is the system's clock, and `pause` and `advance` do nothing. So nothing
+//! wakes no task; `Instant` is the system's clock, and `pause` and `advance` do nothing. So nothing
 //! would ever call the driver of the crate. It has one runtime, without `Handle::enter`,
 //! `worker_index`, a flavour or an end: no runtime drops its tasks and then fires its timers. It
 //! has no `coop::poll_proceed`, and counts no workers.

@@ -1,10 +1,10 @@
-//! The clock as tokio tells it, and sleeps.
+//! The clock as tokio shows it, and sleeps.
 
 pub(crate) mod driver;
 mod instant;
 mod sleep;
 
-/// That it exists tells the crate that a clock may be paused. A runtime of `Kind::Paused` is.
+/// The crate sees by it that a clock may be paused. A runtime of `Kind::Paused` is.
 #[cfg(feature = "test-util")]
 pub fn pause() {}
 

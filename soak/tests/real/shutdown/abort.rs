@@ -102,7 +102,7 @@ fn use_and_end(rounds: usize) {
                 });
                 ENDS[round % ENDS.len()](runtime);
                 if let Some(wait) = wait {
-                    assert!(wait.join().unwrap(), "it is told of the end");
+                    assert!(wait.join().unwrap(), "it learns of the end");
                 }
             }
         }
@@ -155,7 +155,7 @@ fn very_many_runtimes_leave_no_file_thread_or_memory() {
         });
         runtime.spawn(async { tickwheel::sleep(HOUR).await });
         drop(runtime);
-        // A clock that can be paused is told of the end by the next use.
+        // A clock that can be paused learns of the end by the next use.
         drop(timer.deadline(HOUR));
         timer
     };

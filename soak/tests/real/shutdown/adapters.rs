@@ -98,7 +98,7 @@ fn an_idle_timeout_is_told_once_and_items_pass() {
 }
 
 #[test]
-fn a_throttle_holds_nothing_up_any_more() {
+fn a_throttle_of_an_ended_runtime_passes_all_items() {
     let items = |timer: Timer| Throttle::new_on(&timer, stream::iter(0..3), HOUR).collect();
     run(items, |items: Vec<_>| assert_eq!(items, [0, 1, 2]));
 }

@@ -27,7 +27,7 @@ where
     let each = move || {
         let runtimes = [current_thread(), multi_thread(1), multi_thread(4)];
         runtimes.map(|runtime| {
-            let (tells, outcome) = mpsc::channel();
+            let (sender, outcome) = mpsc::channel();
             let (begins, begun) = mpsc::channel();
             let end = Timer::builder().build_on(runtime.handle()).unwrap();
             let end = end.deadline(HOUR);
@@ -38,7 +38,7 @@ where
                 let before = panics_seen_here().len();
                 let outcome = section(&handle);
                 let panics = panics_seen_here().split_off(before);
-                tells.send((outcome, panics)).unwrap();
+                sender.send((outcome, panics)).unwrap();
             });
             begun.recv().unwrap();
             runtime.shutdown_background();
@@ -72,7 +72,7 @@ fn timers_that_need_not_wait_panic_nowhere_after_the_driver() {
 
 /// The one panic is the crate's own, on the poll.
 #[test]
-fn a_pending_wait_after_the_time_driver_names_the_cause() {
+fn a_wait_that_is_polled_after_the_time_driver_names_the_cause() {
     for length in [MS, HOUR, Duration::MAX] {
         for is_timeout in [false, true] {
             let seen = after_the_time_driver(move |handle| {

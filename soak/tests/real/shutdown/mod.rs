@@ -1,5 +1,5 @@
 //! The end of a runtime: its own tasks are dropped while they are pending, as with tokio's timers.
-//! What waits from elsewhere is told.
+//! What waits elsewhere learns of the end.
 
 mod abort;
 mod adapters;
@@ -35,7 +35,7 @@ fn panics_seen_here() -> Vec<String> {
     PANICS.with_borrow(Vec::clone)
 }
 
-/// The panics that tell of a shutdown are caught here, and need not be printed.
+/// The panics that report a shutdown are caught here, and need not be printed.
 fn print_no_panics_of_a_shutdown() {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

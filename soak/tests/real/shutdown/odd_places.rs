@@ -75,15 +75,15 @@ fn a_runtime_run_in_anothers_context_ends_no_timer() {
 fn a_refused_futures_drop_may_use_handles() {
     each_clock(|_, timer| {
         let deadline = timer.deadline(HOUR);
-        let told = deadline.handle();
-        let handle = told.clone();
+        let owned = deadline.handle();
+        let handle = owned.clone();
         let (left, at) = in_a_refused_spawn(move || (handle.remaining(), handle.deadline()));
         assert!(
             left.is_some_and(|left| left <= HOUR && left > HOUR / 2),
             "{left:?}"
         );
-        assert_eq!(at, told.deadline());
-        let handle = told.clone();
+        assert_eq!(at, owned.deadline());
+        let handle = owned.clone();
         let resets = in_a_refused_spawn(move || {
             let later = Instant::now() + 3 * HOUR;
             let all = [
@@ -96,11 +96,11 @@ fn a_refused_futures_drop_may_use_handles() {
             (all, handle.is_pending())
         });
         assert_eq!(resets, ([true; 5], true));
-        assert!(told.remaining().unwrap() > 2 * HOUR);
+        assert!(owned.remaining().unwrap() > 2 * HOUR);
         // Most likely it waits by then, and has to be woken.
         let waits = thread::spawn(|| block_on(deadline));
         thread::sleep(20 * MS);
-        assert!(in_a_refused_spawn(move || told.expire()));
+        assert!(in_a_refused_spawn(move || owned.expire()));
         assert_eq!(waits.join().unwrap(), Ok(()));
     });
 }

@@ -60,7 +60,7 @@ fn end_a_thread_with_a_paused_runtime(is_destroyed_last: bool) -> (Vec<Seen>, Ar
 }
 
 #[test]
-fn a_paused_runtime_among_thread_locals_tells_of_its_end() {
+fn a_paused_runtime_in_a_thread_local_reports_its_end() {
     for is_destroyed_last in [false, true] {
         let (seen, armed) = end_a_thread_with_a_paused_runtime(is_destroyed_last);
         assert_eq!(seen.len(), 9, "no look should panic");
@@ -69,19 +69,19 @@ fn a_paused_runtime_among_thread_locals_tells_of_its_end() {
             deadline,
         } = armed;
         if is_destroyed_last {
-            // Such a thread can only read the system's clock. It tells the others all the same.
+            // Such a thread can only read the system's clock. It wakes the others all the same.
             let _either = outcome_of_poll(&mut sleep);
-            deadline.now_or_never().expect("it is told").ok();
+            deadline.now_or_never().expect("it is ready").ok();
             continue;
         }
         for seen in seen {
             seen.assert_waits();
             assert_eq!(seen.remaining, Some(30 * MS));
         }
-        // What waits from elsewhere is told, and nothing has expired.
+        // What waits elsewhere learns of it, and nothing has expired.
         assert!(!sleep.is_elapsed());
         assert!(outcome_of_poll(&mut sleep).is_err());
-        let ended = deadline.now_or_never().expect("it is told");
+        let ended = deadline.now_or_never().expect("it is ready");
         assert!(
             ended.is_err_and(|error| error.is_shutdown()),
             "it has expired early"

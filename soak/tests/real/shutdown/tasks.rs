@@ -1,4 +1,4 @@
-//! The runtime's own tasks: none is told of the end, whatever it does while it is dropped, as with
+//! The runtime's own tasks: none learns of the end, whatever it does while it is dropped, as with
 //! tokio's timers.
 
 use std::future::pending;

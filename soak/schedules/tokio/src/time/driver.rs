@@ -59,7 +59,7 @@ struct Entry {
     waker: Option<Waker>,
 }
 
-/// Nobody comes to a timer that is set for this time or later, and the driver does not run to it.
+/// A timer that is set for this time or later never fires, and the driver does not run to it.
 const NEVER: u64 = 365 * 24 * 60 * 60 * 1000;
 
 /// The start of the slot of a timer that is set for `when`, of a driver that has worked up to
@@ -111,7 +111,7 @@ impl TimeDriver {
                 None => state = self.has_news.wait(state).unwrap(),
             }
         };
-        // Under the lock: whoever sets an earlier timer wakes the driver before that time.
+        // Under the lock: a thread that sets an earlier timer wakes the driver before that time.
         advance(Duration::from_millis(
             next.saturating_sub(self.worked_to(now())),
         ));
@@ -221,7 +221,7 @@ impl TimeDriver {
         self.has_news.notify_all();
     }
 
-    /// Drops a timer, and wakes nobody.
+    /// Drops a timer, and wakes no task.
     pub(crate) fn forget(&self, number: Number) {
         let mut state = self.lock();
         let waker = state.take_out(number);
