@@ -72,7 +72,7 @@ fn timers_that_need_not_wait_panic_nowhere_after_the_driver() {
 
 /// The one panic is the crate's own, on the poll.
 #[test]
-fn a_wait_that_is_polled_after_the_time_driver_names_the_cause() {
+fn a_pending_wait_after_the_time_driver_names_the_cause() {
     for length in [MS, HOUR, Duration::MAX] {
         for is_timeout in [false, true] {
             let seen = after_the_time_driver(move |handle| {
