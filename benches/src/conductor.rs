@@ -12,7 +12,7 @@ use crate::parts::PARTS;
 use crate::rows::rows;
 use crate::settings::{Settings, target_folder};
 
-/// Measures a part, or tells why that cannot be done.
+/// Measures a part, or returns why that cannot be done.
 pub fn measure(part: &Part, settings: &Settings) -> Result<Vec<Record>, String> {
     match part.how {
         How::Together(_) => records_of(inside(part.name), settings),
@@ -49,10 +49,10 @@ pub fn measure(part: &Part, settings: &Settings) -> Result<Vec<Record>, String> 
     }
 }
 
-/// The other side of [`measure`]: measures within this process, and tells.
+/// The other side of [`measure`]: measures within this process, and prints.
 pub fn measure_inside(part: &str, contender: Option<&str>, settings: &Settings) {
     let part = PARTS.iter().find(|known| known.name == part);
-    tell(&match part.expect("it is one of those listed").how {
+    print(&match part.expect("it is one of those listed").how {
         How::Together(run) => run(settings),
         How::Apart { run, .. } => {
             let contender = contender.expect("a contender is named");
@@ -64,7 +64,7 @@ pub fn measure_inside(part: &str, contender: Option<&str>, settings: &Settings) 
 }
 
 /// Prints records for the process that waits for them.
-pub fn tell(records: &[Record]) {
+pub fn print(records: &[Record]) {
     for record in records {
         let line = serde_json::to_string(record).expect("a record is plain data");
         println!("{line}");
@@ -117,6 +117,6 @@ fn records_of(mut command: Command, settings: &Settings) -> Result<Vec<Record>, 
             Err(format!("{} is not in rows.txt", record.row))
         }
     };
-    let told = String::from_utf8_lossy(&output.stdout);
-    told.lines().map(record).collect()
+    let printed = String::from_utf8_lossy(&output.stdout);
+    printed.lines().map(record).collect()
 }

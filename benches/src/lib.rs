@@ -31,8 +31,8 @@
 //!   process's, with the channel's in it. On several workers there are more tasks than workers, as
 //!   in a server.
 //! - The durations of single operations come from a table of random ones, so that timers do not all
-//!   meet in one slot.
-//! - A server always has something armed. So in each turn one sleep stands beside the contender, on
+//!   fall into one slot.
+//! - A server always has something armed. So in each turn one sleep stands next to the contender, on
 //!   its own timer, unless its part says otherwise: [`harness::Standing`]. It is due after 25 s,
 //!   and the timers of a row after 30 s or more, unless the row fires them. tokio wakes its driver
 //!   for a timer that is due before all others, and what that costs is in rows of its own:
@@ -44,7 +44,7 @@
 //! - Peers are used as their users use them, at the versions that RESULTS.md states. tokio has the
 //!   locks of `parking_lot`, which its feature `full` turns on.
 //! - `tokio/test-util`, which slows tokio's clock, is not in the build. The program refuses it.
-//! - Where whole servers and clients are compared, each contender is set up anew for each of its
+//! - Where whole servers and clients are compared, each contender is set up again for each of its
 //!   turns, with a runtime of its own: [`harness::load()`]. The timers that are compared have one
 //!   thread, and its CPU alone counts. The other side of the sockets has another.
 //!
@@ -62,7 +62,7 @@
 //!   `pending-4` and the idioms on several workers do.
 //! - A ratio whose quartiles lie on both sides of 1 says nothing, and is printed as «equal».
 //! - How late timers are has a table of its own, from the part `lateness`. A waker notes there when
-//!   it is woken. So the table tells the timers alone, and not the wait for a worker. Another
+//!   it is woken. So the table shows the timers alone, and not the wait for a worker. Another
 //!   program on the machine shows in the 99 % and in the latest first.
 //! - Arm and disarm of one more timer, over and over, is the friendliest case for the caches.
 //!   `replace` is the other end, and `resets` has both.

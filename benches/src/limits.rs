@@ -1,5 +1,5 @@
 //! What a row may not fall below, so that a change which loses it is noticed. The limits are in
-//! `limits.txt`, and those of the table of lateness beside its loads.
+//! `limits.txt`, and those of the table of lateness next to its loads.
 
 use std::str::FromStr;
 
@@ -200,7 +200,7 @@ pub fn without_figures(results: &Results) -> Vec<String> {
     let without = |entry: &&Entry| entry.judge(results).next().is_none();
     let name = |entry: &Entry| {
         let (line, rows, ours) = (entry.line, entry.rows, entry.ours);
-        let peer = entry.peer.map(|peer| format!(" beside {peer}"));
+        let peer = entry.peer.map(|peer| format!(" against {peer}"));
         let peer = peer.unwrap_or_default();
         format!("limits.txt:{line}: no figure of «{rows}» for {ours}{peer}")
     };
@@ -228,7 +228,7 @@ fn lateness(results: &Results) -> Vec<Limit> {
             } else {
                 Mark::Missed
             },
-            reason: "what a timer may be late under a load is beside the load".to_owned(),
+            reason: "what a timer may be late under a load is next to the load".to_owned(),
         })
     });
     of_loads.collect()

@@ -21,13 +21,13 @@ pub const END: &str = "<!-- end of the table -->";
 
 /// Operations that have a row for each of these numbers of workers, as `meet-timeout-2`, and what
 /// each is. They show how its cost grows with the workers.
-const MEETINGS: [(&str, &str); 2] = [
+const CONTENDED: [(&str, &str); 2] = [
     ("meet-timeout", "a timeout that is pending once"),
     ("meet-select", "a message and a fresh sleep in a `select!`"),
 ];
-const MEETING_WORKERS: [usize; 3] = [1, 2, 4];
+const CONTENDED_WORKERS: [usize; 3] = [1, 2, 4];
 /// In the order of the columns.
-const MEETING_CONTENDERS: [&str; 5] = [
+const CONTENDED_BY: [&str; 5] = [
     name::TOKIO,
     name::TOKIO_ALTERNATIVE,
     name::DROP_IN,
@@ -180,10 +180,10 @@ pub fn limits(results: &Results) -> (String, usize) {
 
 /// What an operation costs on some numbers of workers, with each contender. `None` if the run has
 /// none of these rows.
-fn meetings(results: &Results) -> Option<String> {
+fn contended(results: &Results) -> Option<String> {
     let costs = |operation: &str, contender: &str| {
         let cost = |workers| results.median(&format!("{operation}-{workers}"), contender);
-        let costs = MEETING_WORKERS
+        let costs = CONTENDED_WORKERS
             .map(cost)
             .into_iter()
             .collect::<Option<Vec<f64>>>()?;
@@ -191,10 +191,10 @@ fn meetings(results: &Results) -> Option<String> {
         Some(costs.join("; "))
     };
     let is_there = |contender: &&str| {
-        let mut operations = MEETINGS.iter();
+        let mut operations = CONTENDED.iter();
         operations.any(|(operation, _)| costs(operation, contender).is_some())
     };
-    let mut contenders = MEETING_CONTENDERS.to_vec();
+    let mut contenders = CONTENDED_BY.to_vec();
     contenders.retain(is_there);
     if contenders.is_empty() {
         return None;
@@ -204,7 +204,7 @@ fn meetings(results: &Results) -> Option<String> {
         let costs = contenders.iter().map(cost);
         [title.to_string()].into_iter().chain(costs).collect()
     };
-    let workers = MEETING_WORKERS
+    let workers = CONTENDED_WORKERS
         .map(|workers| workers.to_string())
         .join("; ");
     let names: Vec<String> = contenders
@@ -212,7 +212,7 @@ fn meetings(results: &Results) -> Option<String> {
         .map(|contender| shown(contender))
         .collect();
     let head = format!("ns of CPU, on {workers} workers | {}", names.join(" | "));
-    Some(table(&head, MEETINGS.iter().map(line).collect()))
+    Some(table(&head, CONTENDED.iter().map(line).collect()))
 }
 
 /// What a change of `use` gives in some idioms, on runtimes of so many workers.
@@ -231,7 +231,7 @@ fn change_of_use(results: &Results, head: &str, idioms: &[Idiom], workers: &[usi
     table(&head, idioms.iter().map(line).collect())
 }
 
-/// First the cost where workers meet, then what a change of `use` gives on each kind of runtime,
+/// First the cost where workers contend, then what a change of `use` gives on each kind of runtime,
 /// then the rows of the summary that this run has.
 fn summary(results: &Results) -> String {
     let idioms = change_of_use(results, "as after a change of `use`", IDIOMS, &[0, 1, 2, 8]);
@@ -251,7 +251,7 @@ fn summary(results: &Results) -> String {
     };
     let chosen = SUMMARY.iter().filter_map(line).collect();
     let head = "what | unit | called by | tickwheel | the peer's | peer | tickwheel is";
-    let tables = [meetings(results), Some(idioms), Some(table(head, chosen))];
+    let tables = [contended(results), Some(idioms), Some(table(head, chosen))];
     tables.into_iter().flatten().collect::<Vec<_>>().join("\n")
 }
 
@@ -322,8 +322,8 @@ mod tests {
     use crate::harness::Record;
 
     #[test]
-    fn the_cost_where_workers_meet_stands_first_for_those_that_were_measured() {
-        assert_eq!(meetings(&Results::default()), None);
+    fn the_cost_under_contention_stands_first_and_lacks_what_was_not_measured() {
+        assert_eq!(contended(&Results::default()), None);
         let record = |(workers, cost)| {
             Record::new(&format!("meet-select-{workers}"), name::TOKIO, vec![cost])
         };

@@ -1,5 +1,5 @@
 //! README's picture of a stall: how many live connections it closes, in each way of finding idle
-//! ones. It is drawn from the table beside it, which `keepalive-server --compare` has counted.
+//! ones. It is drawn from the table next to it, which `keepalive-server --compare` has counted.
 //!
 //! Each stall that closes any has a panel, and each way a row through all of them. The shorter
 //! stalls are in the table alone.

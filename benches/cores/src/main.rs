@@ -45,7 +45,7 @@ impl Future for Once {
     }
 }
 
-/// Pending once, and wakes nobody.
+/// Pending once, and wakes no task.
 struct Still(bool);
 
 impl Future for Still {
@@ -271,17 +271,17 @@ impl Plan {
     /// Each task on a worker of its own, which it blocks. In between tokio's driver turns, and so
     /// knows of the standing sleeps.
     async fn settle(&self) {
-        self.meet(&self.there);
+        self.wait_at(&self.there);
         // One instant for all, so that one turn wakes all: a worker whose task waits for the others
         // drives nothing.
         let at = *self
             .settled
             .get_or_init(|| Instant::now() + Duration::from_millis(5));
         tokio::time::sleep_until(at).await;
-        self.meet(&self.back);
+        self.wait_at(&self.back);
     }
 
-    fn meet(&self, there: &AtomicUsize) {
+    fn wait_at(&self, there: &AtomicUsize) {
         there.fetch_add(1, SeqCst);
         while there.load(SeqCst) < self.workers {
             std::thread::yield_now();

@@ -1,6 +1,6 @@
 //! What a user has to expect of very many connections. There are as many deadlines. A heartbeat
-//! pushes each of them back now and then, and none ever expires. The program tells the memory, the
-//! CPU of the driver, and what a heartbeat costs.
+//! pushes each of them back now and then, and none ever expires. The program reports the memory,
+//! the CPU of the driver, and what a heartbeat costs.
 //!
 //! The driver has a runtime with one worker to itself. So the CPU time of that worker is its own.
 
@@ -69,7 +69,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     sigpipe::reset();
     let options = Options::parse();
     if options.records {
-        conductor::tell(&records(options)?);
+        conductor::print(&records(options)?);
         return Ok(());
     }
     let Options {

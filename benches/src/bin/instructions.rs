@@ -6,7 +6,7 @@
 //! CARGO_PROFILE_RELEASE_LTO=thin cargo run --release -p tickwheel-bench --bin instructions
 //! ```
 //!
-//! The first is how cargo builds a program unless it is told otherwise; the second lets the
+//! The first is how cargo builds a program unless a flag says otherwise; the second lets the
 //! compiler inline across crates. It runs either way, and the counts differ, so compare only tables
 //! that were built alike.
 //!
@@ -14,7 +14,7 @@
 //! for each row and contender, with two counts. The difference is what one operation takes: start
 //! and end drop out. Of an operation the calling thread alone is counted, and the driver is on
 //! another. An idiom, and a loop that awaits what is due already, have all on one thread. A sleep
-//! stands beside each, as in the parts. A reading of the clock counts as little as a system
+//! stands next to each, as in the parts. A reading of the clock counts as little as a system
 //! call does, alike for all.
 
 use std::env;
@@ -39,8 +39,8 @@ fn main() {
     }
 }
 
-/// An operation runs on a thread that is none of the runtime's, beside workers that drive. An idiom
-/// runs on a runtime of the current thread.
+/// An operation runs on a thread that is none of the runtime's, next to workers that drive. An
+/// idiom runs on a runtime of the current thread.
 fn run(row: &str, contender: &str, times: usize) {
     fastrand::seed(7); // the same keys and durations in each run
     match loops().find(|idiom| idiom.row(0) == row) {
@@ -63,7 +63,7 @@ fn run(row: &str, contender: &str, times: usize) {
             counted(&mut *hand, times);
         }
     }
-    // What was made is not dropped, and nobody waits for the workers.
+    // What was made is not dropped, and no thread waits for the workers.
     std::process::exit(0);
 }
 
@@ -129,12 +129,12 @@ fn count(row: &str, contender: &str, is_operation: bool) -> u64 {
             .args([row, contender, &times.to_string()])
             .output()
             .expect("valgrind runs; Debian's package is called so");
-        let told = String::from_utf8_lossy(&output.stderr);
-        let mut lines = told.lines();
+        let printed = String::from_utf8_lossy(&output.stderr);
+        let mut lines = printed.lines();
         let collected = lines.find_map(|line| line.split("Collected : ").nth(1));
         match collected.filter(|_| output.status.success()) {
             Some(collected) => collected.trim().parse().expect("it is a number"),
-            None => panic!("{told}"),
+            None => panic!("{printed}"),
         }
     };
     let (few, many) = (collected(FEW), collected(MANY));

@@ -5,5 +5,5 @@ use tickwheel_bench::{conductor, parts, settings::Settings};
 
 fn main() {
     let quick = std::env::args().any(|arg| arg == "--quick");
-    conductor::tell(&parts::ready::run_large("large-lto", &Settings::new(quick)));
+    conductor::print(&parts::ready::run_large("large-lto", &Settings::new(quick)));
 }

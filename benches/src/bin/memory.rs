@@ -8,5 +8,5 @@ static COUNTING: PeakAlloc = PeakAlloc;
 
 fn main() {
     let quick = std::env::args().any(|arg| arg == "--quick");
-    conductor::tell(&parts::memory::run(&Settings::new(quick)));
+    conductor::print(&parts::memory::run(&Settings::new(quick)));
 }

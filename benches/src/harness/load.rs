@@ -1,8 +1,8 @@
 //! Contenders that stand in a server, a client or a proxy: how many requests a second they let
 //! through, and what a request costs on the thread whose timers are compared.
 //!
-//! A contender is set up anew for each of its turns. So no timer of another contender is armed
-//! meanwhile, and the luck of a set-up, in ports and in the heap, stays with nobody.
+//! A contender is set up again for each of its turns. So no timer of another contender is armed
+//! meanwhile, and the luck of a set-up, in ports and in the heap, stays with none.
 
 use std::future::Future;
 use std::io;
@@ -34,7 +34,7 @@ pub struct Scene<C> {
     pub measured: Runtime,
 }
 
-/// Lets contenders take turns, each beside a [`Standing`] sleep on the measured runtime. Records
+/// Lets contenders take turns, each next to a [`Standing`] sleep on the measured runtime. Records
 /// for each the rows `<part>-rate` and `<part>-cpu`.
 pub fn load<C: Client>(
     part: &str,
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_the_measured_thread_counts_alone() {
+    fn only_the_time_of_the_measured_thread_counts() {
         for is_measured in [true, false] {
             let (measured, other) = (runtime(1), runtime(1));
             let at_work = if is_measured { &measured } else { &other };

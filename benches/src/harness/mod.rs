@@ -6,7 +6,7 @@
 //!   sample       one sample of one contender, in a task
 //!   operation    what a contender does, and the durations and futures that it takes
 //!   load         contenders that stand in a server, a client or a proxy
-//!   standing     the sleep that is armed beside each contender
+//!   standing     the sleep that is armed next to each contender
 //!   record       samples, their medians and quartiles
 //! ```
 
@@ -45,7 +45,7 @@ pub fn runtime(workers: usize) -> Runtime {
 ///
 /// Until a block of nearly 32 MB is freed, glibc maps each large block by itself, and gives the end
 /// of its heap back whenever 128 KB of it are free. And with a large block it joins all small ones
-/// that were freed before, so that nobody who is measured next pays for that.
+/// that were freed before, so that no later measurement pays for that.
 pub fn settle_the_allocator() {
     drop(black_box(vec![1_u8; 31 << 20]));
 }

@@ -119,7 +119,7 @@ mod tests {
 
     /// A row of timeouts arms what it says, and no less because of tokio's cooperative budget.
     #[test]
-    fn arms_as_often_as_it_says() {
+    fn an_operation_arms_as_many_timers_as_it_counts() {
         runtime(2).block_on(async {
             let timer = Timer::builder().build().unwrap();
             for (ready, armed) in [(true, 0), (false, 5_000)] {

@@ -9,7 +9,7 @@ use tokio::task::unconstrained;
 use super::{Hand, Pace, Record, Standing, StartingLine, Took, runtime, sample};
 use crate::settings::Settings;
 
-/// A row's contenders, which run alternately: in each round each of them has one sample, beside a
+/// A row's contenders, which run alternately: in each round each of them has one sample, next to a
 /// [`Standing`] sleep.
 pub struct Race {
     pub row: String,
@@ -80,7 +80,7 @@ impl Race {
     }
 }
 
-/// Lets contenders take turns, in an order that is shuffled anew in each round. `turn` runs the
+/// Lets contenders take turns, in an order that is shuffled again in each round. `turn` runs the
 /// contender of that index, and returns its figure in each of the rows.
 pub fn in_turn<const ROWS: usize>(
     rows: &[impl AsRef<str>; ROWS],

@@ -1,5 +1,5 @@
-//! What a measured process tells the process that started it: one line of JSON for each contender
-//! in a row, and the medians and quartiles of that.
+//! What a measured process reports to the process that started it: one line of JSON for each
+//! contender in a row, and the medians and quartiles of that.
 
 use serde::{Deserialize, Serialize, Serializer};
 
@@ -12,7 +12,7 @@ pub struct Record {
     pub samples: Vec<f64>,
 }
 
-/// No measurement here tells more.
+/// No measurement here is more exact.
 fn to_four_digits<S: Serializer>(samples: &[f64], serializer: S) -> Result<S::Ok, S::Error> {
     let rounded = |sample: &f64| format!("{sample:.3e}").parse().unwrap_or(*sample);
     serializer.collect_seq(samples.iter().map(rounded))

@@ -1,4 +1,4 @@
-//! The sleep that stands beside a row: a server always has something armed.
+//! The sleep that stands next to a row: a server always has something armed.
 //!
 //! tokio wakes its driver for a timer that is due before all others of its runtime, by a write to
 //! an eventfd. Where nothing else is armed, it does so for every timer. So each turn of a contender
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stands_on_the_timer_of_its_contender() {
+    fn it_is_armed_on_the_timer_of_its_contender() {
         let runtime = runtime(2);
         let own = runtime.block_on(async { Timer::current() });
         let pending = |timer: &Timer| timer.metrics().pending();
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn stands_before_the_timeouts_of_the_rows() {
+    fn it_is_due_before_the_timeouts_of_the_rows() {
         let durations = Durations::of_timeouts();
         let durations = (0..1_024).map(|index| durations.get(index));
         assert!(durations.chain([TIMEOUT]).all(|after| after > STANDING));
@@ -141,15 +141,15 @@ mod tests {
     /// How many system calls of the kind `write` this thread has made.
     #[cfg(target_os = "linux")]
     fn writes() -> u64 {
-        let told = std::fs::read_to_string("/proc/thread-self/io").expect("Linux tells");
-        let mut lines = told.lines();
+        let counts = std::fs::read_to_string("/proc/thread-self/io").expect("Linux has it");
+        let mut lines = counts.lines();
         let writes = lines.find_map(|line| line.strip_prefix("syscw: "));
         writes.expect("it has that line").parse().expect("a number")
     }
 
     #[test]
     #[cfg(target_os = "linux")]
-    fn no_driver_is_woken_for_a_timer_beside_a_standing_sleep() {
+    fn no_driver_is_woken_for_a_timer_next_to_a_standing_sleep() {
         const TIMES: usize = 1_000;
         for (contender, stands, most) in [
             (name::TOKIO, true, 0),

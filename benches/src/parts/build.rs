@@ -90,8 +90,8 @@ fn run(contender: &str, _: &Settings) -> Vec<(String, f64)> {
         .output()
         .expect("there is a shell");
     assert!(output.status.success(), "the program is not built");
-    let told = String::from_utf8_lossy(&output.stdout);
-    let line = told.lines().nth(1).expect("the shell told");
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let line = printed.lines().nth(1).expect("the shell prints it");
     let cpu = line.split_whitespace().map(seconds).sum();
     let program = fs::metadata(folder.join("target/release/small")).expect("it is built");
     let size = program.len() as f64 / 1e3;

@@ -1,5 +1,5 @@
 //! 100,000 sessions at random: nine uses to each login. Each use reads the session and starts its
-//! idle time anew.
+//! idle time again.
 //!
 //! The peer is moka, the cache that most programs take, with a time to idle and neither a largest
 //! size nor a listener, so it has the least to do. moka looks up what is idle within its calls,
@@ -19,10 +19,10 @@ use crate::settings::Settings;
 
 pub const PART: Part = Part {
     name: "cache",
-    about: "100,000 sessions at random, nine uses to each login: a DelayMap beside moka",
+    about: "100,000 sessions at random, nine uses to each login: a DelayMap and moka",
     state: "A standing sleep, and a standing item in the map, is due before all sessions. Unlike a \
             server: a loop does nothing else, no session is idle for long enough to end, and the \
-            stream is never polled. Two threads meet as often as they can.",
+            stream is never polled. Two threads contend as often as they can.",
     how: How::Together(run),
 };
 

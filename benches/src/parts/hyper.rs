@@ -27,7 +27,7 @@ use crate::settings::Settings;
 pub const PART: Part = Part {
     name: "hyper",
     about: "hyper server, 64 connections kept alive, timeouts for heads and answers",
-    state: "A sleep stands beside the connections, whose timeouts are armed and disarmed for \
+    state: "A sleep stands next to the connections, whose timeouts are armed and disarmed for \
             each request. Unlike a server: all connections have a request under way all the \
             time, all requests are alike, and no timeout passes.",
     how: How::Together(run),

@@ -12,7 +12,7 @@ use crate::settings::Settings;
 pub const PART: Part = Part {
     name: "idioms",
     about: "loops with timers as users write them, on the kinds of runtime",
-    state: "A sleep stands beside each loop. The rows in which nothing else is armed have none, which \
+    state: "A sleep stands next to each loop. The rows in which nothing else is armed have none, which \
             is no state of a server. Unlike a server: all timers have the same timeout, nothing \
             fires, and a task does nothing with a message. On several workers there are eight tasks, or \
             pairs of them.",
@@ -27,7 +27,7 @@ fn run(settings: &Settings) -> Vec<Record> {
     records
 }
 
-/// A row for each loop on each kind of its runtimes, beside a standing sleep or without one.
+/// A row for each loop on each kind of its runtimes, next to a standing sleep or without one.
 pub(super) fn rows(loops: &'static [Idiom], stands: bool, settings: &Settings) -> Vec<Record> {
     settle_the_allocator();
     let of_loop = |idiom: &'static Idiom| idiom.workers.iter().map(move |at| (idiom, *at));
@@ -37,7 +37,7 @@ pub(super) fn rows(loops: &'static [Idiom], stands: bool, settings: &Settings) -
 }
 
 fn row(idiom: &Idiom, workers: usize, stands: bool, settings: &Settings) -> Vec<Record> {
-    // On several workers one task meets no other, and it is chance where it runs.
+    // On several workers one task competes with no other, and it is chance where it runs.
     let tasks = if workers > 1 { 8 } else { 1 };
     let times = settings.either(100_000, 5_000) / tasks;
     // Each has a runtime of its own.

@@ -1,7 +1,7 @@
 //! 100,000 deadlines an hour away: how often the process wakes for nothing.
 //!
-//! The part counts the voluntary context switches of all threads of the process, which Linux tells.
-//! It also counts the wake-ups of tickwheel's driver, which the driver tells.
+//! The part counts the voluntary context switches of all threads of the process, which Linux
+//! counts. It also counts the wake-ups of tickwheel's driver, which the driver counts.
 
 use std::fs;
 use std::thread;
@@ -74,7 +74,7 @@ fn run(contender: &str, settings: &Settings) -> Vec<(String, f64)> {
         .collect()
 }
 
-/// How often a thread of this process has gone to sleep so far, where the system tells it. The
+/// How often a thread of this process has gone to sleep so far, where the system counts it. The
 /// thread that asks is not counted, because it sleeps meanwhile.
 fn context_switches() -> Option<u64> {
     let own = fs::read_link("/proc/thread-self").ok()?;

@@ -1,5 +1,5 @@
 //! 100,000 keys: deadlines that are reset by key at random, values with a delay that are put in and
-//! taken out, and delays that start anew. The peer is what programs commonly have: a mutex over a
+//! taken out, and delays that start again. The peer is what programs commonly have: a mutex over a
 //! map of keys and a `DelayQueue`.
 
 use std::collections::HashMap;
@@ -18,7 +18,7 @@ pub const PART: Part = Part {
     about: "by key, 100,000 there: reset a deadline, put a value in and take it out",
     state: "A standing sleep, and a standing item in each map, is due before all keys. Unlike a \
             server: a loop does nothing else, no key expires, and the stream or the queue is \
-            never polled. Two threads meet as often as they can.",
+            never polled. Two threads contend as often as they can.",
     how: How::Together(run),
 };
 
@@ -82,7 +82,7 @@ fn insert_and_remove(map: Shared) -> Hand {
     })
 }
 
-/// Starts the time of a key anew.
+/// Starts the time of a key again.
 fn reset_at_random(map: Shared) -> Hand {
     operation(move |_, times| (0..times).for_each(|_| map.reset(fastrand::u64(..KEYS))))
 }

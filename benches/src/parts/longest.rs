@@ -15,8 +15,8 @@
 //!
 //! glibc keeps small blocks that are freed in its fast bins, and joins all of them in the one call
 //! that frees a large block. So does the drop that gives a segment of a wheel back. The contenders
-//! without fast bins show that this is all of a long drop, and the rows of boxes that any program
-//! meets it which frees as many small blocks.
+//! without fast bins show that this is all of a long drop. The rows of boxes show that every
+//! program that frees as many small blocks has it.
 
 use std::future::Future;
 use std::ops::Range;

@@ -1,5 +1,5 @@
-//! Where workers meet: a task on each of them arms and disarms all the time, on tokio's usual timer
-//! and on its alternative one, which has a wheel for each worker.
+//! Where workers contend: a task on each of them arms and disarms all the time, on tokio's usual
+//! timer and on its alternative one, which has a wheel for each worker.
 //!
 //! tokio's alternative timer is in a build with `--cfg tokio_unstable` alone. So this runs in a
 //! program of its own that is built with it. All contenders take turns in that one process, and the
@@ -25,7 +25,7 @@ pub const PART: Part = Part {
     about: "timeouts on 1, 2 and 4 workers, with tokio's alternative timer in the same run",
     state: "Each worker has a standing sleep. There are as many tasks, or pairs of them, as workers. \
             Each timeout yields once, or waits for a message. Unlike a server: the tasks do nothing \
-            but arm and disarm, so the workers meet as often as they can, and nothing fires.",
+            but arm and disarm, so the workers contend as often as they can, and nothing fires.",
     how: How::Built {
         program: "tickwheel-bench-meet",
         arguments: "",

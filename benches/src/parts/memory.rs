@@ -26,7 +26,7 @@ use crate::settings::Settings;
 pub const PART: Part = Part {
     name: "memory",
     about: "bytes for each armed timer, at 1,000,000, and for eleven that are left",
-    state: "Bytes do not depend on what else is armed, so no sleep stands beside the timers. \
+    state: "Bytes do not depend on what else is armed, so no sleep stands next to the timers. \
             Unlike a server: all of them are armed in one go.",
     how: How::Built {
         program: "tickwheel-bench-memory",

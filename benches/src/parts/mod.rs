@@ -41,7 +41,7 @@ const SIZING: Part = Part {
     name: "sizing",
     about: "1,000,000 deadlines that are pushed back: the driver's CPU, with two ticks",
     state: "A heartbeat pushes each of the million back every 3 s, and a deadline is due all the time, \
-            so no sleep stands beside them. Unlike a server: the driver has a worker to itself, and \
+            so no sleep stands next to them. Unlike a server: the driver has a worker to itself, and \
             one thread sends all heartbeats in order.",
     how: How::Built {
         program: "connections",

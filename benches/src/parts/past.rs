@@ -12,7 +12,7 @@ pub const PART: Part = Part {
     name: "past",
     about: "what is due already: sleeps of the past, and the ticks after a stall",
     state: "One task awaits one such sleep after the other, with tokio's cooperative budget as a user \
-            has it, beside a standing sleep. Unlike a server: the task does nothing in between, so \
+            has it, next to a standing sleep. Unlike a server: the task does nothing in between, so \
             caches hold everything.",
     how: How::Together(run),
 };

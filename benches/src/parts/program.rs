@@ -22,7 +22,7 @@ use crate::settings::Settings;
 pub const PART: Part = Part {
     name: "program",
     about: "CPU of the process: few timers that fire, and timeouts at several rates",
-    state: "A sleep stands beside the load, and an interval of tokio paces all contenders. In \
+    state: "A sleep stands next to the load, and an interval of tokio paces all contenders. In \
             the rows with timers that fire, those are due first. Unlike a server: the process \
             has no socket, all timeouts are of 30 s, none passes, and the bursts come at even \
             times. A program that changes its `use` would also pace itself by this crate's interval.",
@@ -152,7 +152,7 @@ pub(super) async fn bursts<F: Future<Output = ()>>(
     }
 }
 
-/// The CPU that the process takes while a task runs, on a runtime of its own, beside a standing
+/// The CPU that the process takes while a task runs, on a runtime of its own, next to a standing
 /// sleep.
 fn cpu_of(
     contender: &str,

@@ -21,9 +21,9 @@ use crate::settings::Settings;
 pub const PART: Part = Part {
     name: "proxy",
     about: "loopback proxy, 32 connections with timeouts, messages of 64 bytes",
-    state: "A sleep stands beside the connections, whose deadlines each message pushes back. \
+    state: "A sleep stands next to the connections, whose deadlines each message pushes back. \
             Unlike a server: all connections are busy all the time, all messages are alike, and \
-            nobody is idle.",
+            none is idle.",
     how: How::Together(run),
 };
 

@@ -7,7 +7,7 @@
 //!
 //! What a reset costs here is memory: the lines of its connection are not in a cache any more,
 //! since 10,000 others and a pause came in between. With 100 connections, which the caches hold, it
-//! costs a fifth, and the figure hardly swings. So a turn is short, its contender is set up anew,
+//! costs a fifth, and the figure hardly swings. So a turn is short, its contender is set up again,
 //! and there are many turns: the caches, which other programs share, are alike for the contenders
 //! of a round.
 
@@ -28,7 +28,7 @@ pub const PART: Part = Part {
     name: "resets",
     about: "CPU of the process: nothing but resets, at several rates",
     state: "The 10,000 connections lie in memory as in a server, and a pause of 5 ms between two bursts \
-            leaves the caches to others. A sleep stands beside them. Unlike a server: all bursts come \
+            leaves the caches to others. A sleep stands next to them. Unlike a server: all bursts come \
             at the same moments, connections come in the same order each time, and no socket is read.",
     how: How::Together(run),
 };

@@ -3,7 +3,7 @@
 //!
 //! Both `DelayQueue`s know no keys of the program's, and one task alone can use them. The
 //! `DelayMap` knows keys, and any task can use it. A program that has keys and one task holds them
-//! in a `HashMap` beside a `DelayQueue`.
+//! in a `HashMap` next to a `DelayQueue`.
 
 use std::collections::HashMap;
 use std::future::Future;

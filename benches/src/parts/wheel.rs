@@ -1,4 +1,4 @@
-//! A bare wheel beside `nexus-timer`'s, each used by the loop of one thread. And how long the
+//! A bare wheel and `nexus-timer`'s, each used by the loop of one thread. And how long the
 //! longest advance by a tick takes of a wheel that is kept full, and all of them.
 //!
 //! Ticks are of a millisecond. Both wheels hold the same timers, due at random from 300 to 900 s
@@ -18,8 +18,8 @@ use crate::settings::Settings;
 
 pub const PART: Part = Part {
     name: "wheel",
-    about: "a bare wheel beside nexus-timer's, and the longest advance of one with up to 10 million",
-    state: "A bare wheel has no driver, so no sleep stands beside it. Unlike a server: one \
+    about: "a bare wheel and nexus-timer's, and the longest advance of one with up to 10 million",
+    state: "A bare wheel has no driver, so no sleep stands next to it. Unlike a server: one \
             thread does nothing but use the wheel.",
     how: How::Together(run),
 };
@@ -47,7 +47,7 @@ trait Wheel: Default {
     fn cancel(&mut self, key: Self::Key);
     /// Fires all that is due at that tick.
     fn turn(&mut self, now: u64, fired: &mut Vec<u64>);
-    /// Forgets the key of a timer that nobody cancels.
+    /// Forgets the key of a timer that is never cancelled.
     fn forget(&mut self, key: Self::Key);
 }
 

@@ -2,7 +2,7 @@
 //! what holds up a machine with many cores, counted on one with few.
 //!
 //! Counted are the instructions with the prefix `lock`, and `xchg` with memory, that a call
-//! executes on a worker. valgrind's tool lackey runs this program and tells each instruction with
+//! executes on a worker. valgrind's tool lackey runs this program and prints each instruction with
 //! the addresses that it reads and writes. The bytes of an instruction are those of the program's
 //! file, so an allocator in another file does not count. First one worker makes the calls, and then
 //! another. A line that the calls of both write is shared.
@@ -75,7 +75,7 @@ static MARK: AtomicUsize = AtomicUsize::new(0);
 
 fn be_watched(row: &str, contender: &str) {
     println!("mark {:p}", &MARK);
-    let maps = fs::read_to_string("/proc/self/maps").expect("Linux tells");
+    let maps = fs::read_to_string("/proc/self/maps").expect("Linux has it");
     maps.lines().for_each(|line| println!("map {line}"));
     let runtime = runtime(2);
     let _standing = Standing::of(contender, &runtime);
@@ -148,8 +148,9 @@ fn watch(row: &str, contender: &str) -> (f64, f64) {
         program: program.display().to_string(),
         ..Trace::default()
     };
-    let told = BufReader::new(valgrind.stdout.take().expect("it is piped"));
-    told.lines()
+    let printed = BufReader::new(valgrind.stdout.take().expect("it is piped"));
+    printed
+        .lines()
         .map_while(Result::ok)
         .for_each(|line| trace.line(&line));
     assert!(valgrind.wait().is_ok_and(|status| status.success()));
@@ -245,7 +246,7 @@ mod tests {
     use super::is_atomic;
 
     #[test]
-    fn an_atomic_write_is_told_by_its_bytes() {
+    fn an_atomic_write_is_known_by_its_bytes() {
         for (bytes, atomic) in [
             (&[0xf0, 0x48, 0x0f, 0xb1, 0x0f][..], true), // lock cmpxchg [rdi], rcx
             (&[0x48, 0x87, 0x07], true),                 // xchg [rdi], rax

@@ -146,7 +146,7 @@ async fn serve_by_deadline(
     })
 }
 
-/// What the listening task has to tell.
+/// What the listening task reports.
 struct Heard {
     /// Taken before the last reset that was granted.
     last_reset: Instant,
@@ -156,7 +156,7 @@ struct Heard {
     otherwise: Option<Ended>,
 }
 
-/// Reads heartbeats and resets the deadline, until the connection ends or it is told to stop.
+/// Reads heartbeats and resets the deadline, until the connection ends or it is stopped.
 async fn listen(
     stream: TcpStream,
     reset: impl Fn() -> bool,

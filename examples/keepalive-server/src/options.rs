@@ -86,7 +86,8 @@ const COMPARES: &str = "--connections=200 --timeout=500ms --heartbeat=50ms --sil
                         --run-time=2400ms --stall=300ms,900ms --cause=sigstop,blocked,quota";
 
 impl Options {
-    /// Of a command line whose first word is the program. An option that comes again counts anew.
+    /// Of a command line whose first word is the program. An option that comes again replaces the
+    /// first.
     pub(crate) fn of(line: impl IntoIterator<Item = String>) -> Options {
         let mut line: Vec<String> = line.into_iter().collect();
         if line.iter().any(|word| word == "--compare") {

@@ -87,7 +87,7 @@ impl Server {
     /// Accepts no more, gives the connections `within` to end by themselves, and cuts the others
     /// off.
     pub(crate) async fn shut_down(self, within: Duration) -> Report {
-        // If the acceptor has panicked, nobody takes the message, and the report says so.
+        // If the acceptor has panicked, no task takes the message, and the report says so.
         let _ = self.stop.send(within);
         self.acceptor.await.unwrap_or_else(|_| Report {
             panics: 1,

@@ -1,6 +1,6 @@
 //! The verdict and the table at the end.
 //!
-//! A client that was held up is excused, because it cannot tell what held it up. But a server that
+//! A client that was held up is excused, because it cannot know what held it up. But a server that
 //! holds up everything must not pass for that reason. So half of the clients must be judged, and no
 //! closing may be later than [`grace`].
 //!

@@ -1,5 +1,5 @@
 //! The loads, each as one contender's turn: a runtime of its own, the load, and the timers that are
-//! armed beside it.
+//! armed with it.
 
 use std::future::Future;
 use std::ops::Range;
@@ -106,8 +106,8 @@ async fn busy_task(timers: Timers, begin: Instant, poll: Duration) -> Probes {
     probes
 }
 
-/// One task blocks the one worker, beside very many timeouts. What is measured is armed within the
-/// stall, and due long after it.
+/// One task blocks the one worker, and very many timeouts are armed. What is measured is armed
+/// within the stall, and due long after it.
 pub fn stall(turn: Turn) -> Found {
     turn.run(move |timers| async move {
         let mut load = spawned(1, || make_timeouts(timers.clone()));
@@ -123,7 +123,7 @@ pub fn stall(turn: Turn) -> Found {
     })
 }
 
-/// Very many timers are due at one instant, beside tasks that are always ready: of each kind in
+/// Very many timers are due at one instant, among tasks that are always ready: of each kind in
 /// turn.
 pub fn burst(turn: Turn) -> Found {
     turn.run(move |timers| async move {
@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_kind_is_told_and_none_is_early() {
+    fn every_kind_is_measured_and_none_is_early() {
         for contender in CONTENDERS {
             let turn = Turn {
                 contender,

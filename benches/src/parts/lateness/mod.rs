@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   timers.rs   the contenders: what each makes of a sleep and a deadline
-//!   probes.rs   timers whose lateness is told
+//!   probes.rs   timers whose lateness is measured
 //!   loads.rs    the loads
 //! ```
 //!
@@ -33,10 +33,10 @@ pub const PART: Part = Part {
     how: How::Together(run),
 };
 
-/// What is told of each measure: the median, 99 %, and the latest.
+/// What is shown of each measure: the median, 99 %, and the latest.
 pub const QUANTILES: [&str; 3] = ["p50", "p99", "max"];
 
-/// A load, and the timers that are armed beside it.
+/// A load, and the timers that are armed with it.
 pub struct Load {
     pub id: &'static str,
     pub title: &'static str,

@@ -1,4 +1,4 @@
-//! Timers whose lateness is told: how long after it was due each of them woke its waker.
+//! Timers whose lateness is measured: how long after it was due each of them woke its waker.
 //!
 //! The waker notes the instant itself. So the time that a task waits for a worker is not in the
 //! figure, which the scheduler would add to each contender alike.
@@ -59,7 +59,7 @@ impl Probes {
         });
     }
 
-    /// Waits until all have fired, and tells how late each was. The task must be unconstrained.
+    /// Waits until all have fired, and returns how late each was. The task must be unconstrained.
     pub async fn collect(self) -> Found {
         let mut found = Found::default();
         // It does not look sooner, because the look itself would turn the wheels.
@@ -116,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_quantile_is_that_of_its_kind() {
+    fn a_quantile_counts_the_timers_of_one_kind() {
         let mut found = Found::default();
         let due = Instant::now();
         for millis in (0..=200).rev() {

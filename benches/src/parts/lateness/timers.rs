@@ -65,7 +65,7 @@ impl Timers {
                     now = Instant::now();
                     assert!(deadline.handle().reset());
                 }
-                Box::pin(async { deadline.await.expect("nobody cancels it") })
+                Box::pin(async { deadline.await.expect("it is never cancelled") })
             }
             (Timers::Tokio, Kind::Sleep | Kind::Deadline) => Box::pin(tokio::time::sleep(after)),
             (Timers::Tokio, Kind::Reset) => {

@@ -44,7 +44,8 @@ async fn a_heartbeat_after_the_deadline_is_refused() {
     assert!(!last_seen.reset());
 }
 
-/// Whoever must not be closed here may be silent for an hour, however busy the machine is.
+/// A connection that must not be closed here may be silent for an hour, however busy the machine
+/// is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_flooding_client_per_worker_holds_up_nobody() {
     let timeout = Duration::from_secs(1);
