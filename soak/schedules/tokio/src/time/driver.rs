@@ -15,7 +15,7 @@
 //! - When it ends, it fires all timers. What is set from then on fires at once.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Condvar, Mutex, MutexGuard};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
@@ -255,8 +255,11 @@ impl TimeDriver {
         }
     }
 
+    /// Ignores poison: where a schedule has failed, its threads unwind one after the other, and a
+    /// panic in one of their drops would abort the program before it names the schedule.
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap()
+        let state = self.state.lock();
+        state.unwrap_or_else(PoisonError::into_inner)
     }
 }
 
