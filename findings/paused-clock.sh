@@ -2,7 +2,8 @@
 # Library: 27 of them, at the versions below
 # Guess: a library that runs on tokio follows its paused clock, and any other waits in real time.
 # Seen: the table at the end. Some times of pools, of lapin and of backoff go by the system's clock. A
-#   client whose healthy server is outside the runtime times out at once.
+#   client whose healthy server is outside the runtime times out at once. The last rows are of what
+#   helps. For sqlx it is no help to connect first: a pool times out at its own ping.
 # Date: 2026-11-28
 #
 # The table of docs/TESTING.md is written from this one. Some 400 crates are built, which takes
@@ -90,4 +91,23 @@ tonic | timeout of a call | times out at once
 tokio-cron-scheduler | a job each second | 0 or 1 runs in a virtual minute
 lapin | connect in a timeout | times out at once
 lapin | heartbeats, and those of a silent server | none in a virtual minute; silence is not noticed
+backoff | a timeout around the tries | follows
+backoff | a number of tries | follows
+bb8 | has_broken of the manager closes | closed
+sqlx | queries through a pool that was connected before | times out
+sqlx | the same on a running clock | answers
+sqlx | queries on a connection that is held | answers
+moka | invalidate | is gone
+reqwest | on a running clock | answers
+redis | connection, on a running clock | connects
+redis | response, on a running clock | answers
+rumqttc | on a running clock | connects
+async-nats | connection, on a running clock | connects
+async-nats | a request, on a running clock | answers
+quinn | both endpoints in one runtime | connects
+hickory-resolver | a server in the same runtime | answers
+tonic | a server in the same runtime, on a duplex | answers
+lapin | heartbeats, on a running clock | are sent; silence is noticed
+governor | check with a FakeRelativeClock | a permit when it is advanced
+pingora-timeout | a threshold of zero, a second | follows
 END

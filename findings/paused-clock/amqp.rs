@@ -8,7 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::own::case;
-use crate::{HOUR, MS, Row, SECOND, peers};
+use crate::{HOUR, MS, Row, SECOND, before_the_pause, peers};
 
 pub const ROWS: &[Row] = &[
     ("lapin", "connect in a timeout", || case(connect())),
@@ -36,7 +36,7 @@ fn receive(socket: &mut TcpStream) -> std::io::Result<u8> {
     Ok(head[0])
 }
 
-fn attend(mut socket: TcpStream, beats: &AtomicU32) -> std::io::Result<()> {
+fn attend(mut socket: TcpStream, every: u8, beats: &AtomicU32) -> std::io::Result<()> {
     socket.read_exact(&mut [0; 8])?;
     peers::pause();
     // start: version 0.9, no properties, one mechanism, one locale
@@ -45,8 +45,8 @@ fn attend(mut socket: TcpStream, beats: &AtomicU32) -> std::io::Result<()> {
         b"\0\x0a\0\x0a\0\x09\0\0\0\0\0\0\0\x05PLAIN\0\0\0\x05en_US",
     )?;
     receive(&mut socket)?;
-    // tune: a heartbeat each ten seconds
-    send(&mut socket, b"\0\x0a\0\x1e\0\x10\0\x01\0\0\0\x0a")?;
+    let tune = [0, 10, 0, 30, 0, 16, 0, 1, 0, 0, 0, every];
+    send(&mut socket, &tune)?;
     receive(&mut socket)?;
     receive(&mut socket)?;
     send(&mut socket, b"\0\x0a\0\x29\0")?;
@@ -57,7 +57,8 @@ fn attend(mut socket: TcpStream, beats: &AtomicU32) -> std::io::Result<()> {
     }
 }
 
-fn server() -> (String, Arc<AtomicU32>) {
+/// A server that asks for a heartbeat each so many seconds, and sends none.
+fn server(every: u8) -> (String, Arc<AtomicU32>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!(
         "amqp://127.0.0.1:{}/%2f",
@@ -67,13 +68,13 @@ fn server() -> (String, Arc<AtomicU32>) {
     let counted = beats.clone();
     thread::spawn(move || {
         let (socket, _) = listener.accept().unwrap();
-        let _ = attend(socket, &counted);
+        let _ = attend(socket, every, &counted);
     });
     (url, beats)
 }
 
 async fn connect() -> String {
-    let (url, _) = server();
+    let (url, _) = server(10);
     crate::at_once(HOUR, async {
         let connecting = lapin::Connection::connect(&url, lapin::ConnectionProperties::default());
         match tokio::time::timeout(HOUR, connecting).await {
@@ -86,11 +87,9 @@ async fn connect() -> String {
 
 /// The server sends nothing. After twenty seconds lapin should give it up.
 async fn heartbeats() -> String {
-    let (url, beats) = server();
-    tokio::time::resume();
+    let (url, beats) = server(10);
     let connection = lapin::Connection::connect(&url, lapin::ConnectionProperties::default());
-    let connection = connection.await.unwrap();
-    tokio::time::pause();
+    let connection = before_the_pause(connection).await.unwrap();
     let took = crate::measure(tokio::time::sleep(60 * SECOND)).await;
     thread::sleep(50 * MS);
     let lost = match connection.status().connected() {
@@ -104,5 +103,20 @@ async fn heartbeats() -> String {
     match beats.load(Ordering::SeqCst) {
         0 => format!("none in a virtual minute; silence {lost}"),
         beats => format!("{beats} in a virtual minute; silence {lost}"),
+    }
+}
+
+/// Of a heartbeat each second, on a clock that runs.
+pub async fn heartbeats_in_real_time() -> String {
+    let (url, beats) = server(1);
+    let connection = lapin::Connection::connect(&url, lapin::ConnectionProperties::default());
+    let connection = connection.await.unwrap();
+    tokio::time::sleep(5 * SECOND).await;
+    match (
+        beats.load(Ordering::SeqCst),
+        connection.status().connected(),
+    ) {
+        (1.., false) => "are sent; silence is noticed".to_owned(),
+        (beats, connected) => format!("{beats} sent, connected: {connected}"),
     }
 }

@@ -10,8 +10,10 @@ mod clients;
 mod own;
 mod peers;
 mod pools;
+mod remedies;
 mod schedules;
 
+use std::cell::Cell;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -67,6 +69,31 @@ pub async fn at_once(limit: Duration, wait: impl Future<Output = Result<(), Stri
     }
 }
 
+thread_local! {
+    /// Whether the clock of this thread's case is never paused.
+    static RUNS: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The same case on a clock that runs.
+pub fn running(case: Case) -> Case {
+    Box::pin(async {
+        tokio::time::resume();
+        RUNS.set(true);
+        case.await
+    })
+}
+
+/// What a case does before it pauses the clock.
+pub async fn before_the_pause<T>(first: impl Future<Output = T>) -> T {
+    if RUNS.get() {
+        return first.await;
+    }
+    tokio::time::resume();
+    let done = first.await;
+    tokio::time::pause();
+    done
+}
+
 /// Alone the wait takes `length` of real time. In a timeout of tokio's it is not waited for.
 pub async fn by_another_clock<F: Future>(length: Duration, wait: impl Fn() -> F) -> String {
     let alone = measure(wait()).await;
@@ -119,6 +146,7 @@ fn main() {
         clients::ROWS,
         schedules::ROWS,
         amqp::ROWS,
+        remedies::ROWS,
     ];
     for row in rows.into_iter().flatten() {
         if row.0.contains(&only) {

@@ -85,7 +85,7 @@ async fn backon() {
 }
 
 /// Tries, with a minute between two of them, until this many have failed, or ten minutes are over.
-async fn backoff(retries: u32) -> u32 {
+pub async fn backoff(retries: u32) -> u32 {
     let policy = backoff::ExponentialBackoff {
         initial_interval: MINUTE,
         max_interval: MINUTE,

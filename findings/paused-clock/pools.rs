@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use crate::own::case;
-use crate::{HOUR, MINUTE, Row, SECOND, at_once, follows};
+use crate::{HOUR, MINUTE, Row, SECOND, at_once, before_the_pause, follows};
 
 pub const ROWS: &[Row] = &[
     ("deadpool", "get from a full pool", || case(deadpool())),
@@ -22,7 +22,10 @@ pub const ROWS: &[Row] = &[
     ("moka", "time to live", || case(moka())),
 ];
 
-struct Connections;
+/// Of a manager whose connections are closed when they come back, if it says so.
+pub struct Connections {
+    pub are_broken: bool,
+}
 
 impl deadpool::managed::Manager for Connections {
     type Type = ();
@@ -54,12 +57,14 @@ impl bb8::ManageConnection for Connections {
     }
 
     fn has_broken(&self, _: &mut ()) -> bool {
-        false
+        self.are_broken
     }
 }
 
+const HEALTHY: Connections = Connections { are_broken: false };
+
 async fn deadpool() -> String {
-    let pool = deadpool::managed::Pool::<Connections>::builder(Connections)
+    let pool = deadpool::managed::Pool::<Connections>::builder(HEALTHY)
         .max_size(1)
         .wait_timeout(Some(MINUTE))
         .runtime(deadpool::Runtime::Tokio1)
@@ -75,7 +80,7 @@ async fn deadpool() -> String {
 
 async fn bb8_full() -> String {
     let pool = bb8::Pool::builder().max_size(1).connection_timeout(MINUTE);
-    let pool = pool.build(Connections).await.unwrap();
+    let pool = pool.build(HEALTHY).await.unwrap();
     let _held = pool.get().await.unwrap();
     follows(MINUTE, async {
         assert!(matches!(pool.get().await, Err(bb8::RunError::TimedOut)));
@@ -92,7 +97,7 @@ async fn bb8_idle(
         .idle_timeout(idle)
         .max_lifetime(lifetime)
         .reaper_rate(SECOND);
-    let pool = pool.build(Connections).await.unwrap();
+    let pool = pool.build(HEALTHY).await.unwrap();
     drop(pool.get().await.unwrap());
     tokio::time::sleep(HOUR).await;
     match pool.state().connections {
@@ -103,11 +108,11 @@ async fn bb8_idle(
 
 /// SQLite works on a thread of its own. Here a query takes some tenths of a second, because a
 /// shorter one may be answered before the clock jumps.
-const QUERY: &str = "WITH RECURSIVE n(i) AS \
+pub const QUERY: &str = "WITH RECURSIVE n(i) AS \
                      (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 500000) \
                      SELECT count(*) FROM n";
 
-fn sqlite() -> sqlx::sqlite::SqlitePoolOptions {
+pub fn sqlite() -> sqlx::sqlite::SqlitePoolOptions {
     sqlx::sqlite::SqlitePoolOptions::new()
         .max_connections(1)
         .acquire_timeout(MINUTE)
@@ -127,12 +132,13 @@ async fn sqlx_connect() -> String {
 }
 
 /// A pool and its only connection. The clock runs meanwhile.
-async fn sqlx_pool() -> (sqlx::SqlitePool, sqlx::pool::PoolConnection<sqlx::Sqlite>) {
-    tokio::time::resume();
-    let pool = sqlite().connect("sqlite::memory:").await.unwrap();
-    let held = pool.acquire().await.unwrap();
-    tokio::time::pause();
-    (pool, held)
+pub async fn sqlx_pool() -> (sqlx::SqlitePool, sqlx::pool::PoolConnection<sqlx::Sqlite>) {
+    before_the_pause(async {
+        let pool = sqlite().connect("sqlite::memory:").await.unwrap();
+        let held = pool.acquire().await.unwrap();
+        (pool, held)
+    })
+    .await
 }
 
 async fn sqlx_full() -> String {
