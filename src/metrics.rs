@@ -243,7 +243,6 @@ impl Metrics {
     /// assert!(page.ends_with("timers_fired_bucket{le=\"+Inf\"} 1\n"));
     /// # });
     /// ```
-    #[must_use]
     pub fn fired_within(&self) -> impl Iterator<Item = (Duration, u64)> + use<> {
         limits().zip(self.fired_within)
     }

@@ -6,7 +6,7 @@ use std::task::Waker;
 use std::thread;
 
 use tickwheel::metrics::Metrics;
-use tickwheel::{DeadlineMap, DelayMap, Instant, ResetHandle, Timer, sleep};
+use tickwheel::{DeadlineMap, DelayMap, Duration, Instant, ResetHandle, Timer, sleep};
 use tokio_test::{assert_pending, task};
 
 use crate::common::{HOUR, MS, arm, current_thread, is_shown_in, poll_once, waker_fn};
@@ -35,7 +35,7 @@ async fn a_fresh_timer_tells_of_nothing_but_itself() {
     );
     assert_eq!(
         (fresh.stalled(), fresh.fired_lateness_sum()),
-        (0 * MS, 0 * MS)
+        (Duration::ZERO, Duration::ZERO)
     );
     assert!(fresh.fired_within().all(|(_, fired)| fired == 0));
     assert_eq!(Timer::builder().build().unwrap().metrics().name(), None);

@@ -279,7 +279,8 @@ fn a_sleep_that_was_shut_down_is_so_after_its_deadline_too() {
 #[test]
 fn the_error_of_a_shutdown_names_the_remedy_and_converts() {
     let runtime = paused();
-    let mut nap = runtime.block_on(async { Timer::current().sleep(HOUR) });
+    let timer = Timer::builder().build_on(runtime.handle()).unwrap();
+    let mut nap = timer.sleep(HOUR);
     drop(runtime);
     let polled = nap.try_poll(&mut Context::from_waker(Waker::noop()));
     let end: ShutDown = assert_ready!(polled).unwrap_err();
