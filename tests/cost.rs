@@ -33,7 +33,7 @@ fn a_timer_with_nothing_due_soon_does_not_wake() {
                 let wake_ups = timer.metrics().wake_ups() - before;
                 // The wheel turns now and then, to move what is an hour away.
                 let most = u64::from(count > 0) * 10 * start.elapsed().as_secs();
-                assert!(wake_ups <= most, "{wake_ups} wake-ups beside {count}");
+                assert!(wake_ups <= most, "{wake_ups} wake-ups for {count}");
                 assert_eq!(timer.metrics().pending(), deadlines.len());
             });
         }

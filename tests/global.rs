@@ -25,7 +25,7 @@ use crate::paused_clock::paused;
 const THREAD: &str = "tickwheel-timer";
 
 /// Gives one test at a time the timer for itself, because one of them counts what its thread does.
-/// Whichever comes first sees the timer being started.
+/// The test that runs first sees the timer being started.
 fn turn() -> MutexGuard<'static, ()> {
     static FIRST: Once = Once::new();
     let turn = alone();
@@ -53,7 +53,7 @@ fn one_thread_is_started_at_the_first_use() {
     assert!(threads_of_the_timer() <= 1, "a second thread does nothing");
 }
 
-/// Fewer where the system does not tell, and where the list misses one because another ends.
+/// Fewer where the system does not say, and where the list misses one because another ends.
 fn threads_of_the_timer() -> usize {
     let tasks = fs::read_dir("/proc/self/task").into_iter().flatten();
     let names = tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("comm")).ok());
@@ -63,9 +63,11 @@ fn threads_of_the_timer() -> usize {
 /// Waits for a sleep, and returns the thread that has woken the waker.
 fn woken_on() -> Thread {
     let (sender, receiver) = mpsc::channel();
-    let tells = move || sender.send(thread::current()).unwrap();
-    let _sleep = armed_sleep(&waker_fn(tells));
-    receiver.recv_timeout(PATIENCE).expect("nobody was woken")
+    let wake = move || sender.send(thread::current()).unwrap();
+    let _sleep = armed_sleep(&waker_fn(wake));
+    receiver
+        .recv_timeout(PATIENCE)
+        .expect("no thread was woken")
 }
 
 /// A short sleep that waits with this waker. A thread that gets no processor for a while may find
@@ -79,7 +81,7 @@ fn armed_sleep(waker: &Waker) -> Sleep {
     }
 }
 
-/// A container with one processor has more threads than that, and they would meet at its lock.
+/// A container with one processor has more threads than that, and they would contend for its lock.
 #[test]
 fn it_has_shards_for_more_threads_than_a_small_machine_has_processors() {
     let _turn = turn();

@@ -1,4 +1,4 @@
-//! What is told through `tracing`: a stalled driver, and a panicking waker.
+//! What is reported through `tracing`: a stalled driver, and a panicking waker.
 //!
 //! A process of its own, because a subscriber is set for all of it.
 #![cfg(feature = "tracing")]
@@ -20,28 +20,28 @@ use crate::common::{MS, SECOND, arm, current_thread, waker_fn};
 use crate::paused_clock::paused;
 
 #[derive(Debug, PartialEq)]
-struct ToldEvent {
+struct ReportedEvent {
     level: Level,
     fields: BTreeMap<&'static str, String>,
 }
 
-impl Visit for ToldEvent {
+impl Visit for ReportedEvent {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         self.fields.insert(field.name(), format!("{value:?}"));
     }
 }
 
-/// Keeps what is told, and panics at each event after that.
+/// Keeps what is reported, and panics at each event after that.
 #[derive(Clone, Default)]
-struct Told(Arc<Mutex<Vec<ToldEvent>>>);
+struct Reported(Arc<Mutex<Vec<ReportedEvent>>>);
 
-impl Told {
-    fn take(&self) -> Vec<ToldEvent> {
+impl Reported {
+    fn take(&self) -> Vec<ReportedEvent> {
         std::mem::take(&mut *self.0.lock().unwrap())
     }
 }
 
-impl Subscriber for Told {
+impl Subscriber for Reported {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         metadata.target() == "tickwheel"
     }
@@ -55,12 +55,12 @@ impl Subscriber for Told {
     fn record_follows_from(&self, _: &Id, _: &Id) {}
 
     fn event(&self, event: &Event<'_>) {
-        let mut told = ToldEvent {
+        let mut reported = ReportedEvent {
             level: *event.metadata().level(),
             fields: BTreeMap::new(),
         };
-        event.record(&mut told);
-        self.0.lock().unwrap().push(told);
+        event.record(&mut reported);
+        self.0.lock().unwrap().push(reported);
         panic!("a subscriber's panic is contained");
     }
 
@@ -72,31 +72,32 @@ impl Subscriber for Told {
 /// One test, because all of the process has one subscriber.
 #[test]
 fn a_stall_and_a_panicking_waker_are_told_and_virtual_time_not() {
-    let told = Told::default();
-    tracing::subscriber::set_global_default(told.clone()).unwrap();
+    let reported = Reported::default();
+    tracing::subscriber::set_global_default(reported.clone()).unwrap();
     current_thread().block_on(async {
         let timer = Timer::builder().name("web").build().unwrap();
         timer.sleep(20 * MS).await;
         // On a busy machine this may have been late by itself.
-        told.take();
+        reported.take();
 
-        // The sleep is due while the only thread is blocked. Smaller stalls may be told beside it.
+        // The sleep is due while the only thread is blocked. Smaller stalls may be reported too.
         let sleep = tokio::spawn(timer.sleep(100 * MS));
         tokio::task::yield_now().await;
         std::thread::sleep(500 * MS);
         sleep.await.unwrap();
-        let told_now = told.take();
-        let is_of =
-            |told: &ToldEvent, level| told.level == level && told.fields["timer"] == "\"web\"";
-        let is_the_stall = |told: &ToldEvent| {
-            let is_told = told.fields["message"].starts_with("the driver was stalled");
-            let late: Option<u64> = told
+        let events = reported.take();
+        let is_of = |reported: &ReportedEvent, level| {
+            reported.level == level && reported.fields["timer"] == "\"web\""
+        };
+        let is_the_stall = |reported: &ReportedEvent| {
+            let is_a_stall = reported.fields["message"].starts_with("the driver was stalled");
+            let late: Option<u64> = reported
                 .fields
                 .get("late_ms")
                 .and_then(|late| late.parse().ok());
-            is_of(told, Level::WARN) && is_told && late >= Some(200)
+            is_of(reported, Level::WARN) && is_a_stall && late >= Some(200)
         };
-        assert!(told_now.iter().any(is_the_stall), "{told_now:?}");
+        assert!(events.iter().any(is_the_stall), "{events:?}");
 
         let mut sleep = timer.sleep(300 * MS);
         arm(
@@ -105,13 +106,15 @@ fn a_stall_and_a_panicking_waker_are_told_and_virtual_time_not() {
         );
         timer.sleep(400 * MS).await;
         drop(sleep);
-        let told = told.take();
-        let errors = told.iter().filter(|told| is_of(told, Level::ERROR));
-        assert_eq!(errors.count(), 1, "{told:?}");
+        let reported = reported.take();
+        let errors = reported
+            .iter()
+            .filter(|reported| is_of(reported, Level::ERROR));
+        assert_eq!(errors.count(), 1, "{reported:?}");
         assert_eq!(timer.metrics().pending(), 0);
     });
 
-    // A paused clock that is advanced looks late, and is not told.
+    // A paused clock that is advanced looks late, and is not reported.
     paused().block_on(async {
         let timer = Timer::builder().build().unwrap();
         let sleep = tokio::spawn(timer.sleep(10 * MS));
@@ -120,5 +123,5 @@ fn a_stall_and_a_panicking_waker_are_told_and_virtual_time_not() {
         sleep.await.unwrap();
         assert!(timer.metrics().fired_lateness_sum() >= 4 * SECOND);
     });
-    assert_eq!(told.take(), []);
+    assert_eq!(reported.take(), []);
 }

@@ -32,8 +32,8 @@
 //!   in a server.
 //! - The durations of single operations come from a table of random ones, so that timers do not all
 //!   fall into one slot.
-//! - A server always has something armed. So in each turn one sleep stands next to the contender, on
-//!   its own timer, unless its part says otherwise: [`harness::Standing`]. It is due after 25 s,
+//! - A server always has something armed. So in each turn one sleep stands next to the contender,
+//!   on its own timer, unless its part says otherwise: [`harness::Standing`]. It is due after 25 s,
 //!   and the timers of a row after 30 s or more, unless the row fires them. tokio wakes its driver
 //!   for a timer that is due before all others, and what that costs is in rows of its own:
 //!   [`idioms::ALONE`].

@@ -29,8 +29,8 @@ pub(crate) fn catch<R>(run: impl FnOnce() -> R) -> Result<R, Told> {
     });
     let around = CAPTURED.replace(Some(Told::default()));
     let outcome = catch_unwind(AssertUnwindSafe(run));
-    let told = CAPTURED.replace(around);
-    outcome.map_err(|_| told.unwrap_or_default())
+    let message = CAPTURED.replace(around);
+    outcome.map_err(|_| message.unwrap_or_default())
 }
 
 /// Runs `misuse`, which must panic.

@@ -113,11 +113,11 @@ pub(crate) fn is_alone_in_a_process(test: &str) -> bool {
     let is_alone = env::var_os(ALONE).is_some_and(|alone| alone == test);
     if !is_alone {
         let output = again(test).output().unwrap();
-        let told = String::from_utf8_lossy(&output.stdout);
+        let printed = String::from_utf8_lossy(&output.stdout);
         // A test of another name would not run at all.
-        let has_passed = output.status.success() && told.contains(" 1 passed");
+        let has_passed = output.status.success() && printed.contains(" 1 passed");
         let panicked = String::from_utf8_lossy(&output.stderr);
-        assert!(has_passed, "in its process: {told}{panicked}");
+        assert!(has_passed, "in its process: {printed}{panicked}");
     }
     is_alone
 }

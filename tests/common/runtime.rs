@@ -2,7 +2,7 @@
 
 use tokio::runtime::{Builder, Runtime};
 
-/// Whether tokio tells which worker a thread is, as it does from 1.54 on. Where it does not, a free
+/// Whether tokio says which worker a thread is, as it does from 1.54 on. Where it does not, a free
 /// function finds its timer at the call. The glob import shadows the function that stands in.
 pub(crate) fn tells_workers() -> bool {
     #[allow(unused_imports)]

@@ -3,7 +3,7 @@
 //!
 //! `ORACLE_PROGRAMS` says how many random programs each part except `memory` runs, and
 //! `ORACLE_SEED` where the seeds begin. Programs that found something are in `found.rs`.
-//! `README.md` beside this file tells what the oracle was tried on.
+//! `README.md` next to this file says what the oracle was tried on.
 
 #[path = "../common/mod.rs"]
 mod common;

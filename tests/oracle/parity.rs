@@ -1,6 +1,6 @@
-//! The same program on `tokio::time` and on this crate, line by line: what was ready when, what was
-//! told, and at which instants each task was woken. Some things are polled by hand, by one of two
-//! wakers. Others are tasks of their own, which use a sleep as `idioms` says.
+//! The same program on `tokio::time` and on this crate, line by line: what was ready when, what each
+//! thing reported, and at which instants each task was woken. Some things are polled by hand, by one
+//! of two wakers. Others are tasks of their own, which use a sleep as `idioms` says.
 //!
 //! These differences are legitimate, and the programs or the comparison leave them out. Each is in
 //! `docs/MIGRATION.md`.
@@ -28,8 +28,8 @@ use crate::paused::shrink;
 use crate::paused::{Gate, gate};
 use crate::paused_clock::{paused, paused_local};
 
-/// What both clocks tell: nanoseconds from the start, negative before it.
-fn told(start: Instant, at: Instant) -> i128 {
+/// What both clocks show: nanoseconds from the start, negative before it.
+fn nanos(start: Instant, at: Instant) -> i128 {
     match at.checked_duration_since(start) {
         Some(since) => since.as_nanos() as i128,
         None => -((start - at).as_nanos() as i128),
@@ -80,11 +80,11 @@ macro_rules! interpreter {
                         said = match made {
                             Made::Sleep(sleep) => format!("{:?}", sleep.as_mut().poll(cx)),
                             Made::Timeout(timeout, _) => {
-                                format!("{:?}", timeout.as_mut().poll(cx).map(|told| told.is_ok()))
+                                format!("{:?}", timeout.as_mut().poll(cx).map(|result| result.is_ok()))
                             }
                             Made::Interval(interval) => {
                                 let tick = interval.poll_tick(cx);
-                                format!("{:?}", tick.map(|tick| told(start, tick)))
+                                format!("{:?}", tick.map(|tick| nanos(start, tick)))
                             }
                             Made::Tasks(tasks) => {
                                 tasks.send(which, Message::Poke);
@@ -97,16 +97,16 @@ macro_rules! interpreter {
                     said
                 }
 
-                /// Which of its tasks were woken and when, and what it tells.
-                fn tells(&mut self, start: Instant) -> String {
-                    let at = |at: Instant| told(start, at);
+                /// Which of its tasks were woken and when, and what it reports.
+                fn state(&mut self, start: Instant) -> String {
+                    let at = |at: Instant| nanos(start, at);
                     let wakes = self.wakes.each_ref().map(|wakes| {
                         let wakes = take(&mut *wakes.lock().unwrap());
                         wakes.into_iter().map(at).collect::<Vec<_>>()
                     });
                     match &self.made {
                         Made::Sleep(sleep) => {
-                            let deadline = told(start, sleep.deadline());
+                            let deadline = nanos(start, sleep.deadline());
                             let is_elapsed = sleep.is_elapsed();
                             format!("{wakes:?} {is_elapsed} {deadline}")
                         }
@@ -154,7 +154,7 @@ macro_rules! interpreter {
                 })
             }
 
-            /// Returns a line for each operation, and one for what is told of each thing after it.
+            /// Returns a line for each operation, and one for the state of each thing after it.
             pub(super) async fn run(ops: &[Op]) -> Vec<String> {
                 let start = Instant::now();
                 let mut all: Vec<Waiting> = Vec::new();
@@ -211,10 +211,10 @@ macro_rules! interpreter {
                     for _ in 0..8 {
                         tokio::task::yield_now().await;
                     }
-                    let now = told(start, Instant::now());
+                    let now = nanos(start, Instant::now());
                     trace.push(format!("{now}: {op:?} {said}"));
-                    let tells = all.iter_mut().map(|waiting| waiting.tells(start));
-                    trace.push(tells.collect::<Vec<_>>().join(", "));
+                    let states = all.iter_mut().map(|waiting| waiting.state(start));
+                    trace.push(states.collect::<Vec<_>>().join(", "));
                 }
                 trace
             }
@@ -233,24 +233,24 @@ pub(crate) enum On {
 }
 
 fn trace(on: On, run: impl Future<Output = Vec<String>>) -> Vec<String> {
-    let told = catch(|| match on {
+    let trace = catch(|| match on {
         On::CurrentThread => paused().block_on(run),
         On::LocalRuntime => paused_local().block_on(run),
     });
-    told.unwrap_or_else(|(message, _)| vec![message])
+    trace.unwrap_or_else(|(message, _)| vec![message])
 }
 
 /// How the two differ, if they do.
 fn compare(on: On, ops: &[Op]) -> Result<(), String> {
     let expected = trace(on, on_tokio::run(ops));
-    let told = trace(on, on_tickwheel::run(ops));
+    let actual = trace(on, on_tickwheel::run(ops));
     let differs = expected
         .iter()
-        .zip(&told)
-        .find(|(expected, told)| expected != told);
+        .zip(&actual)
+        .find(|(expected, actual)| expected != actual);
     match differs {
-        Some((expected, told)) => Err(format!("tokio:     {expected}\ntickwheel: {told}")),
-        None if expected.len() != told.len() => Err("one of the two ends early".to_owned()),
+        Some((expected, actual)) => Err(format!("tokio:     {expected}\ntickwheel: {actual}")),
+        None if expected.len() != actual.len() => Err("one of the two ends early".to_owned()),
         None => Ok(()),
     }
 }

@@ -4,17 +4,17 @@ use std::fmt::Debug;
 
 /// The seeds of a run: fixed ones, and one that no run had before.
 fn seeds(programs: u64) -> impl Iterator<Item = u64> {
-    let told = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
-    let first = told("ORACLE_SEED").unwrap_or(0);
-    let programs = told("ORACLE_PROGRAMS").unwrap_or(programs);
+    let variable = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
+    let first = variable("ORACLE_SEED").unwrap_or(0);
+    let programs = variable("ORACLE_PROGRAMS").unwrap_or(programs);
     (first..first + programs).chain([fastrand::u64(..)])
 }
 
-pub(crate) fn same<T: PartialEq + Debug>(what: &str, told: T, expected: T) -> Result<(), String> {
-    if told == expected {
+pub(crate) fn same<T: PartialEq + Debug>(what: &str, actual: T, expected: T) -> Result<(), String> {
+    if actual == expected {
         Ok(())
     } else {
-        Err(format!("{what} answers {told:?}, not {expected:?}"))
+        Err(format!("{what} answers {actual:?}, not {expected:?}"))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Deadlines that are passed on: `with_deadline`, `time_left`, and the timeouts within; beside
+//! Deadlines that are passed on: `with_deadline`, `time_left`, and the timeouts within; next to
 //! other tasks and inner runtimes, and on a timer with another clock than what is within.
 //!
 //! Invariant: nothing within a deadline outlives it, nothing outside is bounded by it, no other

@@ -118,7 +118,7 @@ fn breaking<R>(at: u32, act: impl FnOnce() -> R) -> Option<R> {
         .ok()
 }
 
-/// As [`breaking`], where nobody asks for the answer.
+/// As [`breaking`], where no call asks for the answer.
 fn try_to<R>(at: u32, act: impl FnOnce() -> R) {
     let _ = breaking(at, act);
 }

@@ -1,4 +1,4 @@
-//! The model of `Deadline`, `ResetHandle` and `KeyedDeadline`, each beside the real one.
+//! The model of `Deadline`, `ResetHandle` and `KeyedDeadline`, each next to the real one.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -38,7 +38,7 @@ struct Model {
 }
 
 impl Model {
-    /// Whoever looks first settles a deadline that has passed.
+    /// The first call that looks settles a deadline that has passed.
     fn look(&mut self, now: At) -> bool {
         if self.end.is_none() && self.due <= now {
             self.end = Some(End::Expired);
@@ -350,7 +350,7 @@ impl Timed {
         Ok(())
     }
 
-    /// When its runtime is gone, one that waits was woken, and what was pending tells of it.
+    /// When its runtime is gone, one that waits was woken, and what was pending reports it.
     pub(crate) fn after_shutdown(&mut self, now: Now) -> Result<(), String> {
         self.waiter.must_hear_of_the_end()?;
         let was_pending = self.model.look(now.at);

@@ -1,4 +1,4 @@
-//! Random programs on tokio's paused clock, beside a plain model of all that the crate has.
+//! Random programs on tokio's paused clock, each with a plain model of all that the crate has.
 //!
 //! [`run`] makes a program from a seed and runs it. Each step is done to the real thing and to the
 //! model, and every answer, wake-up and number is compared with what the model allows. A program
@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `program` | the operations, and how random ones are made |
 //! | `world` | what a program has made so far, how it does an operation, how time passes |
-//! | `sleepers`, `deadlines`, `delay_maps` | the models, each beside the real thing |
+//! | `sleepers`, `deadlines`, `delay_maps` | the models, each next to the real thing |
 //! | `clock`, `waiter` | time as the model counts it; wakers that count |
 //! | `shrink` | cutting a failing program down |
 //!

@@ -1,4 +1,4 @@
-//! The model of `Sleep`, `Timeout` and `with_deadline`, each beside the real one. An `Interval` is
+//! The model of `Sleep`, `Timeout` and `with_deadline`, each next to the real one. An `Interval` is
 //! a sleep that is reset at each tick: `parity` compares it with tokio's.
 
 use std::cell::Cell;

@@ -519,7 +519,7 @@ impl World {
         Ok(())
     }
 
-    /// Asks a few of what there is what it tells of itself.
+    /// Asks a few of what there is for what they report.
     fn ask(&mut self) -> Result<(), String> {
         let (now, clock) = (self.now(), self.clock);
         let nth = |count: usize| (self.number * 7 + 3) % count.max(1);

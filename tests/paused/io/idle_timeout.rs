@@ -1,5 +1,5 @@
-//! `IdleTimeout`, polled by one task or by one for each direction: both are told, whoever polled
-//! last, and after that a goodbye has its time.
+//! `IdleTimeout`, polled by one task or by one for each direction: both learn of the end, whichever
+//! of them polled last, and after that a goodbye has its time.
 
 use std::fmt::Debug;
 use std::future::{Future, poll_fn};
@@ -253,7 +253,7 @@ struct Halves {
     io: Scripted,
     stream: IdleTimeout<Pin<Box<Scripted>>>,
     sides: [Side; 2],
-    /// Those that waited when the other one was told. No byte was moved since then.
+    /// Those that waited when the other one got the error. No byte was moved since then.
     owed: Vec<Way>,
 }
 
@@ -283,19 +283,19 @@ impl Halves {
         result
     }
 
-    /// Polls, as a runtime does, whichever task was woken. Gives those that were told.
+    /// Polls, as a runtime does, each task that was woken. Returns those that got the error.
     fn run_woken(&mut self) -> Vec<Way> {
-        let mut told = Vec::new();
+        let mut ended = Vec::new();
         for way in Way::BOTH {
             let side = &self.sides[way as usize];
             if side.waits && side.task.is_woken() {
                 if let Poll::Ready(result) = self.poll(way) {
                     assert_timed_out(result);
-                    told.push(way);
+                    ended.push(way);
                 }
             }
         }
-        told
+        ended
     }
 
     fn waits(&self) -> Vec<Way> {
@@ -304,9 +304,9 @@ impl Halves {
     }
 }
 
-/// Whatever is polled in whatever order: once the time is over, whoever waits is told, both of
-/// them, and nobody before.
-async fn each_waiting_direction_is_told(steps: Vec<Step>) {
+/// Whatever is polled in whatever order: once the time is over, each task that waits gets
+/// the error, both of them, and none before.
+async fn each_waiting_direction_gets_the_error(steps: Vec<Step>) {
     let mut halves = Halves::new();
     for step in steps {
         let waiting = halves.waits();
@@ -322,7 +322,7 @@ async fn each_waiting_direction_is_told(steps: Vec<Step>) {
                         halves.owed = halves.waits();
                     }
                 } else {
-                    assert!(!owed.contains(&way), "owed and not told");
+                    assert!(!owed.contains(&way), "owed and not reported");
                     halves.owed = owed;
                 }
             }
@@ -340,11 +340,11 @@ async fn each_waiting_direction_is_told(steps: Vec<Step>) {
             Step::Pass(ms) => {
                 let left = handle.remaining();
                 sleep(ms as u32 * MS).await;
-                let told = halves.run_woken();
+                let ended = halves.run_woken();
                 if left.is_some_and(|left| left <= ms as u32 * MS) {
-                    assert_eq!(told, waiting, "the time was over");
+                    assert_eq!(ended, waiting, "the time was over");
                 } else if left.is_some() {
-                    assert_eq!(told, halves.owed, "the time was not over");
+                    assert_eq!(ended, halves.owed, "the time was not over");
                 }
                 halves.owed.clear();
             }
@@ -356,7 +356,7 @@ async fn each_waiting_direction_is_told(steps: Vec<Step>) {
             }
         }
     }
-    // Both wait now, maybe after they were told of what was before: of an expiry that they are
+    // Both wait now, maybe after they got the error of what was before: of an expiry that they are
     // owed, and of one that came after it.
     for way in Way::BOTH {
         for _ in 0..2 {
@@ -364,22 +364,22 @@ async fn each_waiting_direction_is_told(steps: Vec<Step>) {
                 assert_timed_out(result);
             }
         }
-        assert_pending!(halves.poll(way), "each expiry is told once");
+        assert_pending!(halves.poll(way), "each expiry is reported once");
     }
     for _ in 0..2 {
-        // One of them may have been told before, and then waits again.
+        // One of them may have had the error before, and then waits again.
         sleep(HOUR).await;
         halves.run_woken();
     }
-    assert_eq!(halves.waits(), [], "both are told");
+    assert_eq!(halves.waits(), [], "both get the error");
     drop(halves);
     assert_nothing_armed();
 }
 
 proptest! {
     #[test]
-    fn each_waiting_direction_is_told_in_any_order(steps in steps()) {
-        paused().block_on(each_waiting_direction_is_told(steps));
+    fn each_waiting_direction_gets_the_error_in_any_order(steps in steps()) {
+        paused().block_on(each_waiting_direction_gets_the_error(steps));
     }
 }
 
@@ -388,14 +388,18 @@ proptest! {
 async fn a_reader_may_poll_within_its_wake() {
     let stream = Box::pin(IdleTimeout::new(Scripted::default(), SECOND));
     let stream = Arc::new(Mutex::new(stream));
-    let (woken, (tells, told)) = (stream.clone(), mpsc::channel());
+    let (woken, (sender, receiver)) = (stream.clone(), mpsc::channel());
     let waker = waker_fn(move || {
         let read = poll_once(&mut pin!(woken.lock().unwrap().read(&mut [0])));
-        tells.send(read.is_ready()).unwrap();
+        sender.send(read.is_ready()).unwrap();
     });
     arm(&mut pin!(stream.lock().unwrap().read(&mut [0])), &waker);
     sleep(SECOND).await;
-    assert_eq!(told.try_recv(), Ok(true), "it was told within its wake");
+    assert_eq!(
+        receiver.try_recv(),
+        Ok(true),
+        "it got the error within its wake"
+    );
 }
 
 /// A client has sent its end, and the server of a relay stays silent, as both have since.

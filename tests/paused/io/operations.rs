@@ -1,6 +1,6 @@
 //! Every operation of a stream that has a timeout for it: one that hangs, and one in a task whose
 //! budget was used up before it was polled. The two crates' tests share this. Each makes the stream
-//! by a function `bounded` beside this file.
+//! by a function `bounded` in the file next to this one.
 //!
 //! tokio's I/O does not try what it is asked to do once the budget is used up. It answers that it
 //! has to wait, and that says nothing of the bytes.
@@ -164,7 +164,7 @@ async fn a_ready_operation_wins_though_the_budget_was_used_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn silence_is_told_as_soon_as_there_is_a_budget_again() {
+async fn silence_is_reported_as_soon_as_there_is_a_budget_again() {
     for budget in [Budget::Obeys, Budget::Ignores] {
         on_each_operation(Case {
             is_spent: true,

@@ -1,4 +1,4 @@
-//! A stream whose operations end as a test says, and wait when it says nothing. Unless told
+//! A stream whose operations end as a test says, and wait when it says nothing. Unless set
 //! otherwise it obeys the budget of its task, as tokio's own I/O does: without any left, it waits
 //! whatever the test says.
 
@@ -36,7 +36,7 @@ pub(crate) enum Budget {
     UsesUp,
 }
 
-/// It is not `Unpin`, so what wraps it must not ask for that. It wakes nobody: tests poll by hand.
+/// It is not `Unpin`, so what wraps it must not ask for that. It wakes no task: tests poll by hand.
 #[derive(Clone, Default)]
 pub(crate) struct Scripted {
     script: Arc<Mutex<Script>>,

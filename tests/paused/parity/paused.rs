@@ -115,7 +115,7 @@ same_as_tokio! {
             trace.push([nap.is_woken(), nap.is_elapsed(), nap.poll().is_ready(), false]);
             yield_now().await;
             trace.push([nap.is_woken(), nap.is_elapsed(), nap.poll().is_ready(), true]);
-            // Nobody has polled it since.
+            // No task has polled it since.
             nap.as_mut().reset(now - back);
             trace.push([nap.is_elapsed(); 4]);
             trace[trace.len() - 3]

@@ -62,7 +62,7 @@ fn made_without_a_runtime_or_time_driver_it_panics() {
 }
 
 #[test]
-fn made_outside_of_a_task_it_goes_by_the_runtime_there() {
+fn made_outside_of_a_task_it_is_armed_on_the_current_runtime() {
     type Make = fn(&Runtime) -> Timeout<Never>;
     let places: [(&str, Make); 3] = [
         ("in a context that was entered", |one| {
@@ -111,7 +111,7 @@ async fn made_before_its_first_poll_it_counts_from_the_call() {
 }
 
 #[test]
-fn made_on_a_worker_it_goes_by_the_runtime_that_polls_it() {
+fn made_on_a_worker_it_is_armed_on_the_runtime_that_polls_it() {
     if !tells_workers() {
         return;
     }

@@ -89,9 +89,9 @@ fn without_time_driver_the_callers_line_panics_as_tokios_does() {
     assert_panics_here!(text, interval(MS));
     assert_panics_here!(text, Timer::current());
     let built = |built: Result<Timer, BuildError>| built.map(drop);
-    let told = Err(BuildError::NoTimeDriver);
-    assert_eq!(built(Timer::builder().build()), told);
-    assert_eq!(built(Timer::builder().build_on(runtime.handle())), told);
+    let expected = Err(BuildError::NoTimeDriver);
+    assert_eq!(built(Timer::builder().build()), expected);
+    assert_eq!(built(Timer::builder().build_on(runtime.handle())), expected);
 }
 
 #[test]

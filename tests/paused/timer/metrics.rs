@@ -1,5 +1,5 @@
-//! What a timer tells of itself in numbers, each at zero and after each event that counts; and what
-//! a snapshot shows.
+//! What a timer reports of itself in numbers, each at zero and after each event that counts; and
+//! what a snapshot shows.
 
 use std::sync::mpsc;
 use std::task::Waker;
@@ -13,7 +13,7 @@ use crate::common::{HOUR, MS, arm, current_thread, is_shown_in, poll_once, waker
 use crate::paused_clock::{move_the_clock_only, settle};
 
 #[tokio::test(start_paused = true)]
-async fn a_fresh_timer_tells_of_nothing_but_itself() {
+async fn a_fresh_timer_counts_no_event() {
     let timer = Timer::builder().shards(4).name("fresh").build().unwrap();
     let fresh = timer.metrics();
     assert_eq!((fresh.name(), fresh.shards()), (Some("fresh"), 4));
@@ -165,7 +165,7 @@ fn a_timer_due_while_a_waker_blocks_is_late_from_its_due_on() {
 }
 
 /// It takes no lock, so the timer stays where it is linked until the driver comes. A move to
-/// earlier links it anew.
+/// earlier links it again.
 #[tokio::test(start_paused = true)]
 async fn a_move_to_later_leaves_the_timer_to_the_driver() {
     type Move = fn(&ResetHandle) -> bool;

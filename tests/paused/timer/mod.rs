@@ -1,4 +1,4 @@
-//! The timer itself: how it is built, its runtimes and their clocks, and what it tells of itself.
+//! The timer itself: how it is built, its runtimes and their clocks, and what it reports of itself.
 
 mod build;
 mod metrics;
@@ -25,7 +25,7 @@ use crate::paused_clock::{move_the_clock_only, settle};
 #[tokio::test(start_paused = true)]
 async fn metrics_count_what_is_armed_fired_and_disarmed() {
     let timer = Timer::builder().build().unwrap();
-    let told = || {
+    let counts = || {
         let metrics = timer.metrics();
         let sum = metrics.pending() as u64 + metrics.fired() + metrics.disarmed();
         assert_eq!(metrics.armed(), sum);
@@ -39,12 +39,12 @@ async fn metrics_count_what_is_armed_fired_and_disarmed() {
     let at = Instant::now() + MS;
     assert_eq!(timer.timeout_at(at, ready(1)).await, Ok(1));
     let mut nap = task::spawn(timer.sleep(HOUR));
-    assert_eq!(told(), (0, 0, 0), "what is ready at once arms nothing");
+    assert_eq!(counts(), (0, 0, 0), "what is ready at once arms nothing");
     assert_pending!(nap.poll());
     assert_pending!(nap.poll());
-    assert_eq!(told(), (1, 0, 0));
+    assert_eq!(counts(), (1, 0, 0));
     drop(nap);
-    assert_eq!(told(), (0, 0, 1));
+    assert_eq!(counts(), (0, 0, 1));
     // Half of them go in the very tick that fires the others.
     let mut naps: Vec<_> = (0..100).map(|_| task::spawn(timer.sleep(MS))).collect();
     naps.iter_mut().for_each(|nap| assert_pending!(nap.poll()));
@@ -53,7 +53,7 @@ async fn metrics_count_what_is_armed_fired_and_disarmed() {
     naps.truncate(50);
     settle().await;
     assert!(naps.iter().all(|nap| nap.is_woken()));
-    assert_eq!(told(), (0, 50, 51));
+    assert_eq!(counts(), (0, 50, 51));
 }
 
 #[tokio::test(start_paused = true)]

@@ -59,12 +59,12 @@ fn a_sleep_reset_by_a_plain_thread_goes_by_its_pollers_clock() {
 #[test]
 fn a_timer_built_from_elsewhere_moves_no_paused_clock() {
     for is_on_worker in [false, true] {
-        let (tells, handle) = mpsc::channel();
+        let (sender, handle) = mpsc::channel();
         let (ends, end) = oneshot::channel();
         let paused = thread::spawn(move || {
             paused().block_on(async {
                 let start = Instant::now();
-                tells.send(Handle::current()).unwrap();
+                sender.send(Handle::current()).unwrap();
                 end.await.unwrap();
                 start.elapsed()
             })
@@ -129,7 +129,7 @@ fn a_reset_from_a_thread_that_ends_ends_no_running_timer() {
 
 /// The paused clock is ahead of the system's, or comes to an hour from it later.
 #[test]
-fn elsewhere_a_timer_counts_from_there_and_fires_by_its_own() {
+fn used_from_another_runtime_a_timer_reads_that_clock_and_fires_by_its_own() {
     for is_ahead in [false, true] {
         let (frozen, real) = (paused(), current_thread());
         let timer = Timer::builder().build_on(frozen.handle()).unwrap();
@@ -255,7 +255,7 @@ fn a_sleep_that_was_due_when_its_runtime_ended_is_ready() {
         });
         drop(runtime);
         let polled = sleep.try_poll(&mut Context::from_waker(Waker::noop()));
-        let ended = assert_ready!(polled, "it is told of the end");
+        let ended = assert_ready!(polled, "it reports the end");
         assert_eq!(ended.is_ok(), early.is_zero());
     }
 }

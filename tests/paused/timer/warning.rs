@@ -244,7 +244,7 @@ async fn a_negotiated_shorter_keepalive_pings_before_each_end() {
 
 /// For a deadline alone the call moves its timer, and that is all.
 #[tokio::test(start_paused = true)]
-async fn only_a_move_to_earlier_wakes_only_who_awaits_a_warning() {
+async fn a_move_to_earlier_wakes_the_task_that_awaits_a_warning_and_no_other() {
     type Call = fn(&ResetHandle) -> bool;
     let calls: [(Call, bool); 7] = [
         (|handle| handle.set_timeout(20 * SECOND), true),
@@ -462,7 +462,7 @@ async fn a_restart_warns_again() {
 }
 
 #[test]
-fn a_warning_on_a_runtime_that_ends_is_told_so() {
+fn a_warning_on_a_runtime_that_ends_reports_the_end() {
     for has_warned in [false, true] {
         let runtime = current_thread();
         let timer = Timer::builder().build_on(runtime.handle()).unwrap();

@@ -1,4 +1,4 @@
-//! What is left when the runtime has shut down: whoever waits was woken, and hears of it.
+//! What is left when the runtime has shut down: each task that waits was woken, and learns of it.
 
 use tickwheel::Duration;
 use tickwheel::error::InsertError;
