@@ -31,55 +31,10 @@ use tickwheel::wheel::{self, Wheel};
 use tickwheel::{Instant, Sleep, sleep_until};
 use tokio::task::coop;
 
-/// As many as there are indices, and as memory can hold.
-const MAX_VALUES: usize = if usize::BITS > u32::BITS {
-    u32::MAX as usize
-} else {
-    isize::MAX as usize
-};
-
 /// A deadline saturates at this tick, as the deadline of a [`Sleep`] does.
 const LAST_TICK: u64 = (1 << 62) / 1_000_000;
 
-/// Delayed values of one owner, which come out of one stream when their delay has passed.
-///
-/// It has the names and the semantics of tokio-util's `DelayQueue`. To share it, or for keys of
-/// your own, use a [`DelayMap`](tickwheel::DelayMap).
-///
-/// - A value never comes out early. Its deadline is rounded up to a whole millisecond since the
-///   queue was made. It comes out at most one tick of the timer later, on top of tokio's rounding
-///   and scheduling.
-/// - Values come out in the order of their deadlines, and within a millisecond in the order of
-///   insertion or reset.
-/// - The stream ends when the queue is empty. After another insert, poll it again. Dropping a
-///   future of the next item loses nothing.
-/// - The task that polled last is woken when a value is due, and when the last value is removed.
-/// - The queue can be made and filled anywhere. It finds its timer at its first poll with a value,
-///   as [`sleep_until`] does, and keeps that runtime's clock until it is empty.
-///
-/// Differences from tokio-util's `DelayQueue`:
-///
-/// - A [`Key`] never finds a later value.
-/// - Any delay is allowed, even beyond two years.
-/// - A queue has 304 bytes and a key 16, on a system of 64 bits. A queue of tokio-util has 192
-///   bytes, and a key 8.
-/// - Memory follows the number of values, in segments of at most 512, so
-///   [`reserve`](DelayQueue::reserve) and [`compact`](DelayQueue::compact) have nothing to do.
-/// - A call that makes a value due earlier than the task waits for moves the timer. It wakes the
-///   task only if the value is due already. A removal or a reset to later may cause one empty
-///   wake-up.
-///
-/// | call | cost |
-/// |---|---|
-/// | [`insert`](DelayQueue::insert), [`reset`](DelayQueue::reset), [`remove`](DelayQueue::remove), [`deadline`](DelayQueue::deadline) | O(1); a lock of the timer if the task waits for a later tick, or the queue is then empty |
-/// | [`poll_expired`](DelayQueue::poll_expired) | O(1), amortised; a lock of the timer once per tick |
-/// | [`peek`](DelayQueue::peek) | O(1) if no coarse slot begins before the next value is due, else the values of such slots |
-/// | [`clear`](DelayQueue::clear) | O(values) |
-///
-/// # Panics
-///
-/// Polling a queue that holds values panics where polling a [`Sleep`] does: outside a tokio
-/// runtime, in one without a time driver, and when the timer's runtime has shut down.
+/// Delayed values of one owner, which come out of one stream when they are due.
 ///
 /// ```
 /// # use futures::StreamExt;
@@ -95,6 +50,52 @@ const LAST_TICK: u64 = (1 << 62) / 1_000_000;
 /// assert_eq!(expired.into_inner(), "bob");
 /// # });
 /// ```
+///
+/// # Usage
+///
+/// It has the names and the semantics of tokio-util's `DelayQueue`. To share it, or for keys of
+/// your own, use a [`DelayMap`](tickwheel::DelayMap).
+///
+/// - A value never comes out early. Its deadline is rounded up to a whole millisecond since the
+///   queue was made. It comes out at most one tick of the timer later, on top of tokio's rounding
+///   and scheduling.
+/// - Values come out in the order of their deadlines, and within a millisecond in the order of
+///   insertion or reset.
+/// - The stream ends when the queue is empty. After another insert, poll it again.
+/// - The task that polled last is woken when a value is due, and when the last value is removed.
+/// - The queue can be made and filled anywhere. It finds its timer at its first poll with a value,
+///   as [`sleep_until`] does, and keeps that runtime's clock until it is empty.
+///
+/// # Differences from tokio-util's `DelayQueue`
+///
+/// - A [`Key`] never finds a later value.
+/// - Any delay is allowed, even beyond two years.
+/// - A queue has 296 bytes and a key 16, on a system of 64 bits. A queue of tokio-util has 192
+///   bytes, and a key 8.
+/// - Memory follows the number of values, in segments of at most 512, so
+///   [`reserve`](DelayQueue::reserve), [`compact`](DelayQueue::compact) and
+///   [`shrink_to_fit`](DelayQueue::shrink_to_fit) do nothing.
+/// - A call that makes a value due earlier than the task waits for moves the timer. It wakes the
+///   task only if the value is due already. A removal or a reset to later may cause one empty
+///   wake-up.
+///
+/// # Cost
+///
+/// | call | cost |
+/// |---|---|
+/// | [`insert`](DelayQueue::insert), [`reset`](DelayQueue::reset), [`remove`](DelayQueue::remove), [`deadline`](DelayQueue::deadline) | O(1); a lock of the timer if the task waits for a later tick, or the queue is then empty |
+/// | [`poll_expired`](DelayQueue::poll_expired) | O(1), amortised; a lock of the timer once per tick |
+/// | [`peek`](DelayQueue::peek) | O(1) if no coarse slot begins before the next value is due, else the values of such slots |
+/// | [`clear`](DelayQueue::clear) | O(values) |
+///
+/// # Panics
+///
+/// Polling a queue that holds values panics where polling a [`Sleep`] does: outside a tokio
+/// runtime, in one without a time driver, and when the timer's runtime has shut down.
+///
+/// # Cancel safety
+///
+/// Dropping a future of the next item loses nothing.
 pub struct DelayQueue<T> {
     wheel: Wheel<T>,
     start: Instant,
@@ -103,8 +104,6 @@ pub struct DelayQueue<T> {
     waits_until: Option<u64>,
     /// Wakes the task that polled last, unless a call has woken it since.
     waker: Option<Waker>,
-    /// The minimum that `capacity` returns.
-    announced: usize,
 }
 
 impl<T> DelayQueue<T> {
@@ -123,12 +122,16 @@ impl<T> DelayQueue<T> {
     /// assert_eq!(retries.len(), 1);
     /// ```
     pub fn new() -> DelayQueue<T> {
-        DelayQueue::with_capacity(0)
+        DelayQueue {
+            wheel: Wheel::new(),
+            start: Instant::now(),
+            sleep: None,
+            waits_until: None,
+            waker: None,
+        }
     }
 
-    /// Makes an empty queue that announces this [`capacity`](DelayQueue::capacity).
-    ///
-    /// The number is kept for programs that ask for it again. Nothing is allocated.
+    /// [`new`](DelayQueue::new): memory follows the values, so nothing is allocated.
     ///
     /// # Examples
     ///
@@ -136,17 +139,10 @@ impl<T> DelayQueue<T> {
     /// use tickwheel_util::time::DelayQueue;
     ///
     /// let queue = DelayQueue::<u8>::with_capacity(10);
-    /// assert_eq!((queue.len(), queue.capacity()), (0, 10));
+    /// assert!(queue.is_empty() && queue.capacity() >= 10);
     /// ```
-    pub fn with_capacity(capacity: usize) -> DelayQueue<T> {
-        DelayQueue {
-            wheel: Wheel::new(),
-            start: Instant::now(),
-            sleep: None,
-            waits_until: None,
-            waker: None,
-            announced: capacity,
-        }
+    pub fn with_capacity(_capacity: usize) -> DelayQueue<T> {
+        DelayQueue::new()
     }
 
     /// Inserts a value, to come out when `timeout` has passed.
@@ -512,83 +508,31 @@ impl<T> DelayQueue<T> {
         self.wheel.is_empty()
     }
 
-    /// The number announced by [`with_capacity`](DelayQueue::with_capacity) and
-    /// [`reserve`](DelayQueue::reserve), or the number of values if that is larger. It measures no
-    /// memory.
-    pub fn capacity(&self) -> usize {
-        self.announced.max(self.len())
-    }
-
-    /// Raises [`capacity`](DelayQueue::capacity) to at least this many values more than the queue
-    /// holds.
-    ///
-    /// It allocates nothing: memory follows the values.
-    ///
-    /// # Panics
-    ///
-    /// If the queue cannot hold so many: about four billion, and on 32 bits half as many.
+    /// About four billion: how many values a queue can hold at all. It says nothing of memory, which
+    /// follows the values.
     ///
     /// # Examples
     ///
     /// ```
-    /// use tickwheel::Duration;
-    /// use tickwheel_util::time::DelayQueue;
-    ///
-    /// let mut queue = DelayQueue::new();
-    /// queue.insert("one", Duration::from_secs(1));
-    /// queue.reserve(10);
-    /// assert!(queue.capacity() >= 11);
-    /// ```
-    #[track_caller]
-    pub fn reserve(&mut self, additional: usize) {
-        let wanted = self.len().saturating_add(additional);
-        assert!(
-            wanted <= MAX_VALUES,
-            "a DelayQueue holds at most {MAX_VALUES} values, not {wanted}; reserve fewer"
-        );
-        self.announced = self.announced.max(wanted);
-    }
-
-    /// Lowers [`capacity`](DelayQueue::capacity) to the number of values.
-    ///
-    /// It frees nothing, because memory follows the values by itself.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tickwheel::Duration;
-    /// use tickwheel_util::time::DelayQueue;
-    ///
-    /// let mut queue = DelayQueue::with_capacity(10);
-    /// queue.insert("one", Duration::from_secs(1));
+    /// # use tickwheel_util::time::DelayQueue;
+    /// let mut queue = DelayQueue::<u8>::new();
+    /// queue.reserve(1_000);
     /// queue.shrink_to_fit();
-    /// assert_eq!(queue.capacity(), 1);
+    /// queue.compact();
+    /// assert_eq!(queue.capacity(), u32::MAX as usize); // as at first
     /// ```
-    pub fn shrink_to_fit(&mut self) {
-        self.announced = 0;
+    pub fn capacity(&self) -> usize {
+        u32::MAX as usize
     }
 
-    /// Lowers [`capacity`](DelayQueue::capacity) as [`shrink_to_fit`](DelayQueue::shrink_to_fit)
-    /// does.
-    ///
-    /// It is O(1), because keys and values never move. Programs for tokio-util's queue call it to
-    /// close the gaps between values.
-    ///
-    /// # Examples
-    ///
-    /// ```
-    /// use tickwheel::Duration;
-    /// use tickwheel_util::time::DelayQueue;
-    ///
-    /// let mut queue = DelayQueue::with_capacity(10);
-    /// let key = queue.insert("one", Duration::from_secs(1));
-    /// queue.compact();
-    /// assert_eq!(queue.capacity(), 1);
-    /// assert_eq!(queue.remove(&key).into_inner(), "one"); // its key stays good
-    /// ```
-    pub fn compact(&mut self) {
-        self.shrink_to_fit();
-    }
+    /// Does nothing: memory follows the values.
+    pub fn reserve(&mut self, _additional: usize) {}
+
+    /// Does nothing: memory follows the values.
+    pub fn shrink_to_fit(&mut self) {}
+
+    /// Does nothing: keys and values never move.
+    pub fn compact(&mut self) {}
 
     /// Whether the poller has to learn of a value that becomes due at this tick.
     fn is_before_all(&self, due: u64) -> bool {
