@@ -20,7 +20,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     // Any task changes the jobs, through a clone and by the key alone.
     let other = jobs.clone();
     let planner = tokio::spawn(async move {
-        assert!(other.reset("report", 400 * MS)); // put off
+        assert!(other.set("report", 400 * MS)); // put off
         assert_eq!(other.remove("survey"), Some("customers")); // taken back
         other.retain(|_, about| *about != "customers"); // and so is all that is like it
         assert_eq!(other.remove_if("backup", |kind| *kind == "partial"), None);

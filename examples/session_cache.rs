@@ -23,9 +23,9 @@ struct SessionCache {
 }
 
 impl SessionCache {
-    /// A cache of at most `limit` sessions, and what expires in it.
-    fn new(limit: usize, expiry: Expiry) -> (Self, Expirations<u32, Arc<String>>) {
-        let (sessions, expired) = DelayMap::with_limit(&Timer::current(), limit);
+    /// A cache of at most `capacity` sessions, and what expires in it.
+    fn new(capacity: usize, expiry: Expiry) -> (Self, Expirations<u32, Arc<String>>) {
+        let (sessions, expired) = DelayMap::with_limit(&Timer::current(), capacity);
         (SessionCache { sessions, expiry }, expired)
     }
 

@@ -252,7 +252,7 @@ impl From<ShutDown> for std::io::Error {
 pub enum InsertError<T> {
     /// The map is closed.
     Closed(T),
-    /// The key is new, and the map is at its limit.
+    /// The map is full, and the insert would add to it.
     AtCapacity(T),
 }
 
@@ -292,7 +292,7 @@ macro_rules! gives_back {
 
 const CLOSED: &str = "the map is closed; nothing can be inserted any more";
 const AT_CAPACITY: &str =
-    "the map is at its limit; remove a key first, or make the map with a higher limit";
+    "the map is full; remove a key first, or make the map with a higher capacity";
 const OCCUPIED: &str = "the key is in the map; `insert` replaces what is under it";
 
 gives_back! {
@@ -320,7 +320,7 @@ pub enum InsertIfAbsentError<T> {
     Occupied(T),
     /// The map is closed.
     Closed(T),
-    /// The key is new, and the map is at its limit.
+    /// The map is full, and the insert would add to it.
     AtCapacity(T),
 }
 

@@ -74,9 +74,9 @@ impl<W: World> Actor<W> {
             0 => return true,
             1 => {
                 self.world.yield_now().await;
-                let remove = || self.map.compare_and_remove(kept.deadline());
-                let (was_in, call) = kept.world.timed(remove);
-                kept.note(Act::Remove, was_in, call.into());
+                let handle = kept.deadline().handle();
+                let (was_pending, call) = kept.world.timed(|| handle.cancel());
+                kept.note(Act::Cancel, was_pending, call.into());
             }
             _ => {}
         }

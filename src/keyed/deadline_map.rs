@@ -52,40 +52,9 @@ use crate::keyed::table::{DefaultHashBuilder, hash_of};
 use crate::shard::DeadlineRef;
 use crate::shard::word::{EXPIRED, MapTag, Word};
 use crate::timer::Timer;
-use inner::{Entry, Inner, KeyPart, Placed};
+use inner::{Entry, Inner, Insertion, KeyPart};
 
 /// One awaited deadline for each key. Any task resets, cancels or expires it by the key alone.
-///
-/// [`insert`](DeadlineMap::insert) returns a [`KeyedDeadline`] to be awaited, which behaves like a
-/// [`Deadline`](crate::Deadline). A key stays in the map while its deadline lives, expired or not,
-/// unless a call removes it. So the deadline can be restarted, and reset by key. Dropping it
-/// removes the key. Clones of the map are handles of one. A pending deadline fires even if all of
-/// them are dropped.
-///
-/// | call | cost |
-/// |---|---|
-/// | [`reset`](DeadlineMap::reset) | a hash and the lock of one part of the map; before the deadline, its own reset takes no lock |
-/// | [`insert`](DeadlineMap::insert), [`expire`](DeadlineMap::expire), [`remove`](DeadlineMap::remove) | the same, and the lock of a shard; an insert that replaces takes a second one |
-/// | [`drain`](DeadlineMap::drain), [`close`](DeadlineMap::close) | the locks of all parts at once, for a moment; then O(keys) and no lock of the map |
-/// | [`expire_all`](DeadlineMap::expire_all), [`for_each`](DeadlineMap::for_each) | O(keys), under the lock of one part at a time: a map has at least four for each core, and at most 256 |
-///
-/// A new map takes some hundred bytes, with very many cores some thousand, and each of its parts
-/// some hundred more once it has held a key. The map frees memory as keys go, in any order. No call
-/// moves more than two thousand keys.
-///
-/// The map stores a clone of each key. A key's `Hash`, its `Drop`, and its `Clone` in an insert run
-/// with no lock held. If one of them panics, that call panics, no other key is harmed, and no
-/// capacity is lost. If the `Drop` of both clones panics at once, the process aborts.
-///
-/// # Closures
-///
-/// The closure given to [`for_each`](DeadlineMap::for_each) runs under the lock of one part, as do
-/// a key's `Eq` and `Borrow`. They must not call the map, nor drop a [`KeyedDeadline`] of it, nor
-/// wait for a task that does: the call may never return. In debug builds it panics. They may format
-/// the map by `{map:?}` and ask for its `len`, which take no lock. They may call another map,
-/// unless a closure of that map calls this one.
-///
-/// # Example
 ///
 /// ```
 /// # tokio_test::block_on(async { tokio::time::pause();
@@ -104,6 +73,41 @@ use inner::{Entry, Inner, KeyPart, Placed};
 /// assert!(sessions.is_empty());
 /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 /// ```
+///
+/// # Usage
+///
+/// [`insert`](DeadlineMap::insert) returns a [`KeyedDeadline`] to be awaited, which behaves like a
+/// [`Deadline`](crate::Deadline). A key stays in the map while its deadline lives, expired or not,
+/// unless a call removes it. So the deadline can be restarted, and reset by key. Dropping it
+/// removes the key. Clones of the map are handles of one. A pending deadline fires even if all of
+/// them are dropped. For values that no task awaits, use a [`DelayMap`](crate::DelayMap).
+///
+/// # Cost
+///
+/// | call | cost |
+/// |---|---|
+/// | [`reset`](DeadlineMap::reset) | a hash and the lock of one part of the map; before the deadline, its own reset takes no lock |
+/// | [`insert`](DeadlineMap::insert), [`expire`](DeadlineMap::expire), [`remove`](DeadlineMap::remove) | the same, and the lock of a shard; an insert that replaces takes a second one |
+/// | [`drain`](DeadlineMap::drain), [`close`](DeadlineMap::close) | the locks of all parts at once, for a moment; then O(keys) and no lock of the map |
+/// | [`expire_all`](DeadlineMap::expire_all), [`for_each`](DeadlineMap::for_each) | O(keys), under the lock of one part at a time: a map has at least four for each core, and at most 256 |
+///
+/// A new map takes some hundred bytes, with very many cores some thousand, and each of its parts
+/// some hundred more once it has held a key. The map frees memory as keys go, in any order. No call
+/// moves more than two thousand keys.
+///
+/// # Panics
+///
+/// The map stores a clone of each key. A key's `Hash`, its `Drop`, and its `Clone` in an insert run
+/// with no lock held. If one of them panics, that call panics, no other key is harmed, and no
+/// capacity is lost. If the `Drop` of both clones panics at once, the process aborts.
+///
+/// # Closures
+///
+/// The closure given to [`for_each`](DeadlineMap::for_each) runs under the lock of one part, as do
+/// a key's `Eq` and `Borrow`. They must not call the map, nor drop a [`KeyedDeadline`] of it, nor
+/// wait for a task that does: the call may never return. In debug builds it panics. They may format
+/// the map by `{map:?}` and ask for its `len`, which take no lock. They may call another map,
+/// unless a closure of that map calls this one.
 #[derive(Clone)]
 pub struct DeadlineMap<K, S = DefaultHashBuilder> {
     inner: Arc<Inner<K>>,
@@ -129,7 +133,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> DeadlineMap<K> {
         Self::with_limit(timer, usize::MAX)
     }
 
-    /// Makes an empty map that holds at most `max` keys, expired or not.
+    /// Makes an empty map that holds at most `capacity` keys, expired or not.
     ///
     /// It is for keys that outsiders choose, which would otherwise fill the memory.
     ///
@@ -147,14 +151,14 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static> DeadlineMap<K> {
     /// let _second = clients.insert("second", minute)?;
     /// # Ok::<(), InsertError<&str>>(()) }).unwrap();
     /// ```
-    pub fn with_limit(timer: &Timer, max: usize) -> Self {
-        Self::with_limit_and_hasher(timer, max, DefaultHashBuilder::of(timer))
+    pub fn with_limit(timer: &Timer, capacity: usize) -> Self {
+        Self::with_limit_and_hasher(timer, capacity, DefaultHashBuilder::of(timer))
     }
 }
 
 impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K, S> {
-    /// Like [`with_limit`](DeadlineMap::with_limit), with a hasher of your own. A limit of
-    /// `usize::MAX` is none.
+    /// Like [`with_limit`](DeadlineMap::with_limit), with a hasher of your own. A capacity of
+    /// `usize::MAX` bounds nothing.
     ///
     /// The default hasher withstands keys that were chosen to collide. A faster one is fine for
     /// keys that no outsider can choose.
@@ -171,9 +175,9 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     /// assert!(requests.contains_key(&1));
     /// # Ok::<(), tickwheel::error::InsertError<u64>>(()) }).unwrap();
     /// ```
-    pub fn with_limit_and_hasher(timer: &Timer, max: usize, hash_builder: S) -> Self {
+    pub fn with_limit_and_hasher(timer: &Timer, capacity: usize, hash_builder: S) -> Self {
         DeadlineMap {
-            inner: Arc::new(Inner::new(timer, max)),
+            inner: Arc::new(Inner::new(timer, capacity)),
             hash_builder,
         }
     }
@@ -184,7 +188,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     /// # Errors
     ///
     /// Both return the key. [`InsertError::Closed`] after [`close`](DeadlineMap::close).
-    /// [`InsertError::AtCapacity`] if the key is new and the map is at its limit.
+    /// [`InsertError::AtCapacity`] if the key is new and the map is full.
     ///
     /// ```
     /// # use tickwheel::{DeadlineMap, Duration, Timer};
@@ -235,18 +239,18 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
             return Err(InsertIfAbsentError::Occupied(key));
         }
         self.put(hash, key, timeout, |_, newer| {
-            Placed::Refused(InsertIfAbsentError::Occupied(newer.key))
+            Insertion::Refused(InsertIfAbsentError::Occupied(newer.key))
         })
     }
 
-    /// Arms a deadline, and places an entry for it. `if_present` decides what becomes of the new
+    /// Arms a deadline, and inserts an entry for it. `if_present` decides what becomes of the new
     /// entry if the key has one.
     fn put<E: From<InsertError<K>>>(
         &self,
         hash: u32,
         key: K,
         timeout: Duration,
-        if_present: impl FnOnce(&mut Entry<K>, Entry<K>) -> Placed<K, E>,
+        if_present: impl FnOnce(&mut Entry<K>, Entry<K>) -> Insertion<K, E>,
     ) -> Result<KeyedDeadline<K>, E> {
         let inner = &self.inner;
         // Before anything is armed, because dropping that would call the map again.
@@ -267,15 +271,15 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
             key: entry_key,
             word: keyed.word.clone(),
         };
-        match inner.place(&keyed.part, hash, entry, if_present) {
-            Placed::New => Ok(keyed),
-            Placed::Replaced { older, unused_key } => {
+        match inner.insert(&keyed.part, hash, entry, if_present) {
+            Insertion::New => Ok(keyed),
+            Insertion::Replaced { older, unused_key } => {
                 inner.deadline(&older).settle(Err(Cancelled::REPLACED));
                 // While `keyed` can still be dropped, because this is user code and may panic.
                 drop(unused_key);
                 Ok(keyed)
             }
-            Placed::Refused(error) => {
+            Insertion::Refused(error) => {
                 // Before the result is made, which a panic of this user code would leak.
                 drop(keyed);
                 Err(error)
@@ -286,7 +290,9 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     /// Removes a key and cancels its deadline, if pending. Returns `false` if the key is not in the
     /// map.
     ///
-    /// [`ResetHandle::cancel`] keeps the key, for a deadline that is to be restarted under it.
+    /// It removes whatever deadline has the key now. A task that ends its own deadline drops the
+    /// [`KeyedDeadline`], which leaves a newer one in the map. [`ResetHandle::cancel`] keeps the
+    /// key, for a deadline that is to be restarted under it.
     ///
     /// ```
     /// # use tickwheel::{DeadlineMap, Duration, Timer};
@@ -303,38 +309,12 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         K: Borrow<Q>,
     {
         let is_it = |entry: &Entry<K>| entry.key.borrow() == key;
-        self.settle_taken(self.inner.take(self.hash(key), is_it))
-    }
-
-    /// Removes the key of a deadline and cancels that deadline, unless the key has a newer one.
-    /// Returns `false`, without any effect, if the deadline was replaced or removed, or is of
-    /// another map.
-    ///
-    /// ```
-    /// # use tickwheel::{DeadlineMap, Duration, Timer};
-    /// # tokio_test::block_on(async {
-    /// let clients = DeadlineMap::new(&Timer::current());
-    /// let older = clients.insert("client 1", Duration::from_secs(60))?;
-    /// let newer = clients.insert("client 1", Duration::from_secs(60))?; // it has connected again
-    ///
-    /// // The task of the older connection ends, and must not take out the newer one.
-    /// assert!(!clients.compare_and_remove(&older));
-    /// assert!(clients.contains_key("client 1"));
-    /// assert!(clients.compare_and_remove(&newer));
-    /// # Ok::<(), tickwheel::error::InsertError<&str>>(()) }).unwrap();
-    /// ```
-    pub fn compare_and_remove(&self, deadline: &KeyedDeadline<K>) -> bool {
-        let is_it = |entry: &Entry<K>| Arc::ptr_eq(&entry.word, &deadline.word);
-        self.settle_taken(self.inner.take(deadline.word.tag().hash, is_it))
-    }
-
-    fn settle_taken(&self, taken: Option<Entry<K>>) -> bool {
-        taken.is_some_and(|own| {
-            self.inner
-                .deadline(&own.word)
-                .settle(Err(Cancelled::BY_HANDLE));
-            true
-        })
+        let Some(entry) = self.inner.take(self.hash(key), is_it) else {
+            return false;
+        };
+        let deadline = self.inner.deadline(&entry.word);
+        deadline.settle(Err(Cancelled::BY_HANDLE));
+        true
     }
 
     /// Pushes the deadline of a key to now plus its timeout, like [`ResetHandle::reset`]. Returns
@@ -544,16 +524,16 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
             std::mem::replace(&mut **part, LinearHashTable::new())
         });
         let mut drained = Vec::with_capacity(parts.iter().map(|part| part.len()).sum());
-        let mut over = Vec::new();
+        let mut ended = Vec::new();
         for entry in parts.into_iter().flat_map(LinearHashTable::into_entries) {
             let deadline = inner.deadline(&entry.word);
             match deadline.settle(Err(Cancelled::DRAINED)) {
                 Some(due) => drained.push((entry.key, deadline.left(due))),
-                None => over.push(entry.key),
+                None => ended.push(entry.key),
             }
         }
         // User code, so it runs after every deadline is settled.
-        drop(over);
+        drop(ended);
         drained
     }
 
@@ -648,6 +628,25 @@ impl<K, S> fmt::Debug for DeadlineMap<K, S> {
 
 /// A [`Deadline`](crate::Deadline) in a [`DeadlineMap`](crate::DeadlineMap). Dropping it removes
 /// its key from the map, unless a newer one has the key. Without a key it can still be restarted.
+///
+/// ```
+/// # use tickwheel::{DeadlineMap, Duration, Timer};
+/// # tokio_test::block_on(async {
+/// let clients = DeadlineMap::new(&Timer::current());
+/// let older = clients.insert("client 1", Duration::from_secs(60))?;
+/// let newer = clients.insert("client 1", Duration::from_secs(60))?; // it has connected again
+///
+/// drop(older); // the task of the older connection ends
+/// assert!(clients.contains_key("client 1"), "the newer one has the key");
+/// drop(newer);
+/// assert!(clients.is_empty());
+/// # Ok::<(), tickwheel::error::InsertError<&str>>(()) }).unwrap();
+/// ```
+///
+/// # Cancel safety
+///
+/// Await `&mut deadline` in a `select!`: then a branch that loses leaves the deadline as it is.
+/// Awaited by value, it is dropped with the branch, and its key goes.
 #[must_use = "a deadline is cancelled and its key taken out when it is dropped; `.await` it"]
 pub struct KeyedDeadline<K> {
     word: Arc<Word>,

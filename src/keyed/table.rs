@@ -4,7 +4,7 @@
 //! within its locks. Here all parts can be locked at once. A part is made when it is first needed.
 //!
 //! Each key has a permit. A count that many threads write is slow, so there is one for all keys
-//! only under a limit. Otherwise each part counts its own.
+//! only in a map with a capacity. Otherwise each part counts its own.
 //!
 //! A part has a count of its own for those who hold it without its table, such as a deadline under
 //! a key. They write no count that all parts share.
@@ -47,8 +47,9 @@ type Lazy<P, S> = OnceLock<Arc<Part<P, S>>>;
 struct Common<S> {
     /// What the owner of a part needs of the table's.
     own: S,
-    limit: usize,
-    /// The permits of all parts, if there is a limit.
+    /// How many keys there may be, `usize::MAX` for any number.
+    capacity: usize,
+    /// The permits of all parts, if there is a capacity.
     permits: Option<Box<Permits>>,
 }
 
@@ -62,7 +63,7 @@ struct Permits(AtomicUsize);
 /// written is asked for twice. What is never changed follows, on another line.
 #[repr(C, align(128))]
 pub(crate) struct Part<P, S = ()> {
-    /// The permits of its keys, if there is no limit.
+    /// The permits of its keys, if the table has no capacity.
     permits: AtomicUsize,
     contents: Mutex<P>,
     constants: Constants<S>,
@@ -72,7 +73,7 @@ pub(crate) struct Part<P, S = ()> {
 struct Constants<S> {
     common: Arc<Common<S>>,
     /// That of the table, one step nearer.
-    limit: usize,
+    capacity: usize,
     index: usize,
 }
 
@@ -80,7 +81,7 @@ struct Constants<S> {
 pub(crate) struct PartGuard<'a, P> {
     contents: MutexGuard<'a, P>,
     permits: &'a AtomicUsize,
-    limit: usize,
+    capacity: usize,
     index: usize,
     _reentry: Reentry,
 }
@@ -91,16 +92,21 @@ pub(crate) const BEFORE_CONTENTS: usize = size_of::<usize>() + size_of::<Mutex<(
 
 impl<P, S: Clone> Table<P, S> {
     /// A table of parts made by `make`, some for each core.
-    pub(crate) fn new(limit: usize, own: S, make: fn() -> P) -> Table<P, S> {
+    pub(crate) fn new(capacity: usize, own: S, make: fn() -> P) -> Table<P, S> {
         // Asked once, because it takes tens of microseconds on Linux.
         static CORES: OnceLock<usize> = OnceLock::new();
         let cores = *CORES.get_or_init(|| available_parallelism().map_or(1, |cores| cores.get()));
         let parts = (4 * cores).next_power_of_two().min(256);
-        Table::with_parts(parts, limit, own, make)
+        Table::with_parts(parts, capacity, own, make)
     }
 
     /// A table of this many parts, a power of two.
-    pub(crate) fn with_parts(parts: usize, limit: usize, own: S, make: fn() -> P) -> Table<P, S> {
+    pub(crate) fn with_parts(
+        parts: usize,
+        capacity: usize,
+        own: S,
+        make: fn() -> P,
+    ) -> Table<P, S> {
         Table {
             parts: (0..parts).map(|_| OnceLock::new()).collect(),
             make,
@@ -108,8 +114,8 @@ impl<P, S: Clone> Table<P, S> {
             closed: AtomicBool::new(false),
             common: Arc::new(Common {
                 own,
-                limit,
-                permits: (limit < usize::MAX).then(|| Box::new(Permits(AtomicUsize::new(0)))),
+                capacity,
+                permits: (capacity < usize::MAX).then(|| Box::new(Permits(AtomicUsize::new(0)))),
             }),
         }
     }
@@ -219,7 +225,7 @@ impl<P, S> Table<P, S> {
                 contents: Mutex::new((self.make)()),
                 constants: Constants {
                     common: self.common.clone(),
-                    limit: self.common.limit,
+                    capacity: self.common.capacity,
                     index,
                 },
             })
@@ -238,17 +244,17 @@ impl<P, S> Part<P, S> {
     fn lock_unchecked(&self) -> PartGuard<'_, P> {
         let Constants {
             common,
-            limit,
+            capacity,
             index,
         } = &self.constants;
-        let permits = match *limit {
+        let permits = match *capacity {
             usize::MAX => &self.permits,
             _ => common.permits.as_ref().map_or(&self.permits, |all| &all.0),
         };
         PartGuard {
             contents: lock(&self.contents),
             permits,
-            limit: *limit,
+            capacity: *capacity,
             index: *index,
             _reentry: Reentry::new(&**common),
         }
@@ -275,13 +281,13 @@ impl<P> PartGuard<'_, P> {
     /// Takes the permit of one key. `false` if all are taken.
     #[inline]
     pub(crate) fn try_acquire(&mut self) -> bool {
-        if self.limit == usize::MAX {
+        if self.capacity == usize::MAX {
             // The part's own count, under its lock: a store is enough, and costs less.
             let taken = self.permits.load(Ordering::Relaxed);
             self.permits.store(taken + 1, Ordering::Release);
             return true;
         }
-        let take = |taken| (taken < self.limit).then_some(taken + 1);
+        let take = |taken| (taken < self.capacity).then_some(taken + 1);
         // Acquire: pairs with `release`, so that it comes after the removals whose permits it
         // takes. On failure, nothing depends on the value.
         self.permits
@@ -292,7 +298,7 @@ impl<P> PartGuard<'_, P> {
     #[inline]
     pub(crate) fn release(&mut self, permits: usize) {
         // Release: pairs with `try_acquire` and with `Table::len`, and carries the removals.
-        if self.limit == usize::MAX {
+        if self.capacity == usize::MAX {
             let taken = self.permits.load(Ordering::Relaxed);
             self.permits.store(taken - permits, Ordering::Release);
         } else {
@@ -367,8 +373,8 @@ impl Drop for Reentry {
         if cfg!(debug_assertions) {
             let _ = TABLES.try_with(|tables| {
                 let mut tables = tables.borrow_mut();
-                let place = tables.iter().rposition(|&table| table == self.table);
-                place.map(|place| tables.swap_remove(place))
+                let last = tables.iter().rposition(|&table| table == self.table);
+                last.map(|last| tables.swap_remove(last))
             });
         }
     }
@@ -448,7 +454,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_limit_each_part_counts_its_own_permits() {
+    fn without_a_capacity_each_part_counts_its_own_permits() {
         let table = table(4);
         for (part, keys) in [(0, 5), (2, 2)] {
             assert!((0..keys).all(|_| table.lock_part(part).try_acquire()));

@@ -153,7 +153,7 @@ impl ByKey for Values {
     }
 
     fn reset(&self, key: u64) {
-        assert!(self.map.reset(&key, delay()));
+        assert!(self.map.set(&key, delay()));
     }
 }
 

@@ -74,7 +74,7 @@ pub(crate) async fn serve(
     match site.way {
         Way::Deadline => {
             let deadline = site.deadlines.insert(client, site.timeout);
-            let deadline = deadline.expect("the map has no limit and is never closed");
+            let deadline = deadline.expect("the map has no capacity and is never closed");
             // Taken once: a reset through it needs no look-up.
             let handle = deadline.handle();
             let expired = async { deadline.await.is_ok() };

@@ -74,7 +74,9 @@ async fn watch(host: &'static str, told: Told) -> turmoil::Result {
         }
         told.tell(host, peer, What::Met);
         let (told, heard) = (told.clone(), heard.clone());
-        let deadline = peers.insert(peer, SILENCE).expect("the map has no limit");
+        let deadline = peers
+            .insert(peer, SILENCE)
+            .expect("the map has no capacity");
         spawn_local(async move {
             deadline.await.expect("nobody removes it");
             let silent_for = heard.borrow()[peer].elapsed();

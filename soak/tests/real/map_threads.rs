@@ -28,7 +28,7 @@ fn keys_made_due_again_and_again_hold_nothing_back() {
             scope.spawn(move || {
                 let mut random = fastrand::Rng::with_seed(seed);
                 while !is_over.load(Ordering::Relaxed) {
-                    map.reset(&random.u32(..KEYS), Duration::ZERO);
+                    map.set(&random.u32(..KEYS), Duration::ZERO);
                 }
             });
         }

@@ -22,10 +22,10 @@ pub(super) struct Inner<K> {
 }
 
 impl<K> Inner<K> {
-    pub(super) fn new(timer: &Timer, limit: usize) -> Inner<K> {
+    pub(super) fn new(timer: &Timer, capacity: usize) -> Inner<K> {
         Inner {
             timer: timer.clone(),
-            table: Table::new(limit, timer.clone(), LinearHashTable::new),
+            table: Table::new(capacity, timer.clone(), LinearHashTable::new),
         }
     }
 
@@ -42,13 +42,13 @@ impl<K> Inner<K> {
     /// Inserts an entry into the part of its key, unless the map is closed or full, or the key has
     /// one: then `if_present` decides. The caller acts on the result under no lock.
     #[inline]
-    pub(super) fn place<E: From<InsertError<K>>>(
+    pub(super) fn insert<E: From<InsertError<K>>>(
         &self,
         part: &KeyPart<K>,
         hash: u32,
         entry: Entry<K>,
-        if_present: impl FnOnce(&mut Entry<K>, Entry<K>) -> Placed<K, E>,
-    ) -> Placed<K, E>
+        if_present: impl FnOnce(&mut Entry<K>, Entry<K>) -> Insertion<K, E>,
+    ) -> Insertion<K, E>
     where
         K: Eq,
     {
@@ -65,12 +65,12 @@ impl<K> Inner<K> {
             return self.reject(InsertError::AtCapacity(entry.key));
         }
         part.insert(entry);
-        Placed::New
+        Insertion::New
     }
 
-    fn reject<E: From<InsertError<K>>>(&self, error: InsertError<K>) -> Placed<K, E> {
+    fn reject<E: From<InsertError<K>>>(&self, error: InsertError<K>) -> Insertion<K, E> {
         self.timer.reporter().count_rejected_insert();
-        Placed::Refused(error.into())
+        Insertion::Refused(error.into())
     }
 
     /// Applies `take` to the word of a key, under the lock of its part.
@@ -126,7 +126,7 @@ fn deadline_on<'a>(timer: &'a Timer, word: &'a Arc<Word>) -> DeadlineRef<'a> {
     DeadlineRef { shard, word }
 }
 
-/// Small, because a look-up reads it from memory, and a table has two to three places for each key.
+/// Small, because a look-up reads it from memory, and a table has room for two to three for each key.
 /// The look-up reads the word next, which has the hash and the shard. With a `ResetHandle` and the
 /// hash here, the words need no tag and a reset takes 3 % fewer instructions, but a key of 8 bytes
 /// takes 233 bytes in place of 186 in all.
@@ -138,8 +138,8 @@ pub(super) struct Entry<K> {
 impl<K> Entry<K> {
     /// Gives this entry the deadline of `newer`, which has an equal key.
     #[inline]
-    pub(super) fn replace<E>(&mut self, newer: Entry<K>) -> Placed<K, E> {
-        Placed::Replaced {
+    pub(super) fn replace<E>(&mut self, newer: Entry<K>) -> Insertion<K, E> {
+        Insertion::Replaced {
             older: mem::replace(&mut self.word, newer.word),
             unused_key: newer.key,
         }
@@ -147,7 +147,7 @@ impl<K> Entry<K> {
 }
 
 /// What came of an entry, as it was decided under the lock of its part.
-pub(super) enum Placed<K, E> {
+pub(super) enum Insertion<K, E> {
     New,
     /// The key's entry has its deadline now, in place of the older one.
     Replaced {

@@ -23,7 +23,7 @@ pub(super) struct Flag(AtomicBool);
 pub(crate) struct First {
     pub(crate) part: usize,
     /// Up to this tick no item of another part comes before this part's.
-    pub(crate) limit: Tick,
+    pub(crate) up_to: Tick,
 }
 
 impl Earliest {
@@ -82,19 +82,19 @@ impl Earliest {
             return remembered;
         }
         let (mut first, mut number) = (Tick::NEVER, 0);
-        let mut limit = by;
+        let mut up_to = by;
         for (part, tick) in self.all().enumerate() {
             if tick < first {
                 // Of two parts with one tick, this one comes later.
-                limit = limit.min(first.before().unwrap_or(Tick::FIRST));
+                up_to = up_to.min(first.before().unwrap_or(Tick::FIRST));
                 (first, number) = (tick, part);
             } else {
-                limit = limit.min(tick);
+                up_to = up_to.min(tick);
             }
         }
         (first <= by).then_some(First {
             part: number,
-            limit,
+            up_to,
         })
     }
 }

@@ -7,7 +7,7 @@ use crate::lines::lines;
 
 fn first(earliest: &Earliest, remembered: Option<First>) -> (Option<First>, Option<(usize, u64)>) {
     let first = earliest.first(Tick::new(9), remembered);
-    (first, first.map(|first| (first.part, first.limit.get())))
+    (first, first.map(|first| (first.part, first.up_to.get())))
 }
 
 #[test]

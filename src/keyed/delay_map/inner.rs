@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use super::earliest::First;
 use super::expiry::Expiry;
-use super::part::{DelayPart, Item, Setting};
+use super::part::{DelayPart, Item, Schedule};
 use super::stream_waker::StreamWaker;
 use crate::clock::Clock;
 use crate::clock::tick::{Moment, Tick};
@@ -64,14 +64,14 @@ impl Search {
     };
 }
 
-/// The locked part of a key's hash, and the index of its item there, if any.
-pub(super) struct Place<'a, K, V> {
+/// What a call finds for a key: the locked part of its hash, and the index of its item, if any.
+pub(super) struct Lookup<'a, K, V> {
     pub(super) part: LockedPart<'a, K, V>,
     pub(super) hash: u32,
     pub(super) found: Option<u32>,
 }
 
-impl<K, V> Place<'_, K, V> {
+impl<K, V> Lookup<'_, K, V> {
     /// Runs a closure between `admit` and the insert. If it panics, unlocks the part and returns
     /// the permit before the panic goes on, so that the caller's values are dropped under no lock.
     pub(super) fn call<R>(mut self, closure: impl FnOnce() -> R) -> (R, Self) {
@@ -95,9 +95,9 @@ const AT_ONCE: usize = 64;
 pub(super) type LockedPart<'a, K, V> = PartGuard<'a, DelayPart<K, V>>;
 
 impl<K, V> Inner<K, V> {
-    pub(super) fn new(timer: &Timer, limit: usize) -> Inner<K, V> {
+    pub(super) fn new(timer: &Timer, capacity: usize) -> Inner<K, V> {
         let shard = timer.shard().clone();
-        let table = Table::new(limit, (), DelayPart::new);
+        let table = Table::new(capacity, (), DelayPart::new);
         let inner = Inner {
             stream_timer: Arc::new(Word::new(Tick::FIRST, Duration::ZERO, MapTag::default())),
             timer: timer.clone(),
@@ -127,7 +127,7 @@ impl<K, V> Inner<K, V> {
         self.clock().now()
     }
 
-    pub(super) fn setting(&self, now: Moment, deadline: Moment) -> Setting {
+    pub(super) fn schedule_for(&self, now: Moment, deadline: Moment) -> Schedule {
         let ticks = self.clock().tick();
         // A due item waits for no tick to begin.
         let tick = if deadline > now {
@@ -135,7 +135,7 @@ impl<K, V> Inner<K, V> {
         } else {
             ticks.current(now)
         };
-        Setting { deadline, tick }
+        Schedule { deadline, tick }
     }
 
     /// Whether time may jump, and each thread may read another clock: if the clock can be paused.
@@ -170,12 +170,12 @@ impl<K, V> Inner<K, V> {
     /// Takes the permit of a new key. An error returns what was not inserted.
     pub(super) fn admit<T>(
         &self,
-        place: &mut Place<'_, K, V>,
+        lookup: &mut Lookup<'_, K, V>,
         inserted: T,
     ) -> Result<T, InsertError<T>> {
         let error = if self.is_closed() {
             InsertError::Closed
-        } else if place.found.is_none() && !place.part.try_acquire() {
+        } else if lookup.found.is_none() && !lookup.part.try_acquire() {
             InsertError::AtCapacity
         } else {
             return Ok(inserted);
@@ -189,30 +189,30 @@ impl<K, V> Inner<K, V> {
     #[inline]
     pub(super) fn insert(
         &self,
-        place: Place<'_, K, V>,
+        lookup: Lookup<'_, K, V>,
         key: K,
         value: V,
         expiry: Expiry,
         now: Moment,
     ) -> Option<V> {
-        let Place {
+        let Lookup {
             mut part,
             hash,
             found,
-        } = place;
-        let end = expiry.end_of_life(now);
-        let setting = self.setting(now, expiry.due(self.clock(), now).min(end));
+        } = lookup;
+        let latest_due = expiry.latest_due(now);
+        let schedule = self.schedule_for(now, expiry.due(self.clock(), now).min(latest_due));
         let Some(index) = found else {
-            part.insert(key, hash, value, setting, end);
-            self.finish(part, Some(setting.tick));
+            part.insert(key, hash, value, schedule, latest_due);
+            self.finish(part, Some(schedule.tick));
             return None;
         };
         part.replaced += 1;
-        part.set(index, setting);
+        part.set(index, schedule);
         let item = part.items.at_mut(index);
-        item.end = end;
+        item.latest_due = latest_due;
         let replaced = mem::replace(&mut item.value, value);
-        self.finish(part, Some(setting.tick));
+        self.finish(part, Some(schedule.tick));
         drop(key);
         Some(replaced)
     }
@@ -260,9 +260,8 @@ impl<K, V> Inner<K, V> {
     }
 
     /// S2: takes out the first due item and the others of its tick in its part, at most `most` in
-    /// all, and at most 64. It finds the first in at most [`BATCH`] steps. No part is searched
-    /// beyond the earliest tick of another one. The clock is read only once nothing is left that
-    /// was due before.
+    /// all, and at most 64. It finds the first in at most [`BATCH`] steps. The clock is read only
+    /// once nothing is left that was due before.
     pub(super) fn take_due(
         &self,
         search: &mut Search,
@@ -271,49 +270,48 @@ impl<K, V> Inner<K, V> {
     ) -> Found<usize> {
         // Here, because no part is locked where nothing is due.
         self.table.check_reentry();
-        let (mut budget, mut is_present) = (BATCH, false);
+        let (most, mut budget) = (most.min(AT_ONCE), BATCH);
+        match self.take_due_by_search(search, most, &mut budget, &mut take) {
+            Found::Nothing => {
+                search.present = self.clock().current_tick();
+                self.take_due_by_search(search, most, &mut budget, &mut take)
+            }
+            found => found,
+        }
+    }
+
+    /// Takes what is due by the search's reading of the clock. No part is searched beyond the
+    /// earliest tick of another one.
+    fn take_due_by_search(
+        &self,
+        search: &mut Search,
+        most: usize,
+        budget: &mut usize,
+        take: &mut impl FnMut(Item<K, V>),
+    ) -> Found<usize> {
         loop {
             search.first = self.waker.earliest.first(search.present, search.first);
-            let Some(First { part, limit }) = search.first else {
-                if is_present {
-                    return Found::Nothing;
-                }
-                (search.present, is_present) = (self.clock().current_tick(), true);
-                continue;
+            let Some(First { part, up_to }) = search.first else {
+                return Found::Nothing;
             };
             let Some(mut part) = self.table.lock_made(part) else {
                 return Found::Nothing;
             };
-            let mut taken = 0;
-            // Whether the part has another item of the tick of the last one taken. Then the written
-            // tick is at most too early, and finding the earliest again costs more.
-            let mut has_more = false;
-            let found = loop {
-                let found = part.items.find_due(limit.get(), &mut budget);
-                let Found::Due(index) = found else {
-                    break found;
-                };
-                has_more = !part.items.is_last_at(index);
-                take(part.remove(index));
-                taken += 1;
-                if taken == most.min(AT_ONCE) || !has_more {
-                    break found;
-                }
-            };
-            part.release(taken);
-            part.expired += taken as u64;
-            if !has_more {
+            let (found, is_rest_of_tick) = part.take_due(up_to, most, budget, take);
+            if let Found::Due(taken) = found {
+                part.release(taken);
+            }
+            // With a rest of the tick, the written tick is at most too early, and finding the
+            // earliest again costs more.
+            if !is_rest_of_tick {
                 search.first = None;
                 if !self.may_jump() {
                     self.waker.earliest.write(part.index(), part.earliest());
                 }
             }
             self.finish(part, None);
-            if taken > 0 {
-                return Found::Due(taken);
-            }
-            if found == Found::Unfinished {
-                return Found::Unfinished;
+            if found != Found::Nothing {
+                return found;
             }
         }
     }

@@ -9,7 +9,8 @@
 //!   the part's lock, so it comes out once, one way.
 //! - From its due on, by a reading of the clock under the part's lock, an item belongs to the
 //!   stream. No call reads it, changes it, moves its deadline or removes it. Only an insert that
-//!   replaces it, a drain and a close take it from the stream.
+//!   replaces it, a drain and a close take it from the stream. An upsert that finds it due takes it
+//!   out of the index by key, for a newer item, and so from the insert.
 //! - Items come out in the order of their ticks. Within a tick they come out part by part, and
 //!   within a part in the order in which they were set. An item made due counts from the present
 //!   tick.
@@ -28,63 +29,21 @@ mod stream;
 mod stream_waker;
 mod weak;
 
-use std::borrow::Borrow;
 use std::fmt;
 use std::hash::{BuildHasher, Hash};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::Instant;
-
-use crate::error::{InsertError, InsertIfAbsentError};
 use crate::keyed::table::DefaultHashBuilder;
 use crate::metrics::DelayMapMetrics;
 use crate::timer::Timer;
 pub use expiry::Expiry;
 use inner::{Handles, Inner, LockedPart};
-use part::Item;
 pub use stream::{Expirations, Expired};
 pub use weak::WeakDelayMap;
 
-/// Delayed values by key, which come out of one stream when their delay has passed.
-///
-/// Clones insert, reset and remove from any task or thread. [`Expirations`] is the one stream. For
-/// one owner that keeps the returned keys, a `DelayQueue` of tickwheel-util takes less CPU and
-/// memory.
-///
-/// - A value never comes out early, and at most one tick of the timer late, on top of tokio's
-///   rounding and scheduling. Values come in the order of their ticks, and within a tick in no
-///   particular order. Each leaves the map once, by the stream or by one call.
-/// - From its due on a value belongs to the stream, however busy the consumer is. The clock decides
-///   that. No call but the three below reads, changes, moves, revives or removes it then. A call
-///   that would do so for its key returns `false` or `None`, and one for all values skips it. So a
-///   session or a one-time code is not accepted after its end.
-/// - Until the stream has taken it, such a value stays in the map:
-///   [`contains_key`](DelayMap::contains_key), [`len`](DelayMap::len),
-///   [`is_empty`](DelayMap::is_empty) and the limit count it. Three calls give it in place of the
-///   stream: an insert that replaces it ([`insert`](DelayMap::insert) or
-///   [`touch_or_insert_with`](DelayMap::touch_or_insert_with)), [`drain`](DelayMap::drain) and
-///   [`close`](DelayMap::close). If no task takes from the stream, nothing else takes it out.
-/// - The stream ends when the map is empty and was closed or has lost its last handle. It also ends
-///   when the timer's runtime has shut down. Dropping the stream loses no value.
-///
-/// | call | cost |
-/// |---|---|
-/// | insert, reset, remove and the others by key | a hash and the lock of one part of the map; another short lock if the stream has to be woken |
-/// | [`drain`](DelayMap::drain), [`close`](DelayMap::close) | the locks of all parts at once, for a moment; O(keys) after them |
-/// | [`for_each`](DelayMap::for_each), [`retain`](DelayMap::retain), [`expire_all`](DelayMap::expire_all) | O(keys), under the lock of one part at a time: a map has at least four for each core, and at most 256 |
-///
-/// A key's `Hash`, and the drop of keys and values, run under no lock. If one of them panics, that
-/// call panics and no other key is harmed.
-///
-/// # Closures
-///
-/// All closures run under the lock of one part, [as for a
-/// `DeadlineMap`](crate::DeadlineMap#closures). They must not call the map, nor poll or drop its
-/// stream. Whether a value is pending is decided once, before the closures of that part run.
-///
-/// # Example
+/// Delayed values by key, which come out of one stream when they are due.
 ///
 /// ```
 /// # tokio_test::block_on(async { tokio::time::pause();
@@ -94,11 +53,57 @@ pub use weak::WeakDelayMap;
 /// let (sessions, mut expired) = DelayMap::new(&Timer::current());
 /// sessions.insert("alice", 1, Duration::from_secs(60))?;
 /// sessions.insert("bob", 2, Duration::from_secs(30))?;
-/// sessions.reset("bob", Duration::from_secs(90));
+/// sessions.set("bob", Duration::from_secs(90));
 /// let first = expired.next().await.expect("the map is open");
 /// assert_eq!((first.key, sessions.remove("bob")), ("alice", Some(2)));
 /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 /// ```
+///
+/// # Usage
+///
+/// Clones insert, set and remove from any task or thread. [`Expirations`] is the one stream. For
+/// one owner that keeps the returned keys, a `DelayQueue` of tickwheel-util takes less CPU and
+/// memory. Where a task awaits each key's end, use a [`DeadlineMap`](crate::DeadlineMap).
+///
+/// - A value never comes out early, and at most one tick of the timer late, on top of tokio's
+///   rounding and scheduling. Values come in the order of their ticks, and within a tick in no
+///   particular order. Each leaves the map once, by the stream or by one call.
+/// - The stream ends when the map is empty and was closed or has lost its last handle. It also ends
+///   when the timer's runtime has shut down. Dropping the stream loses no value.
+///
+/// # What is due
+///
+/// From its due on a value belongs to the stream, however busy the consumer is. The clock decides
+/// that. No call but the three below reads, changes, moves, revives or removes it then. A call that
+/// would do so for its key returns `false` or `None`, and one for all values skips it. So a session
+/// or a one-time code is not accepted after its end.
+///
+/// - Until the stream has taken it, such a value stays in the map: [`len`](DelayMap::len),
+///   [`is_empty`](DelayMap::is_empty), [`contains_key`](DelayMap::contains_key) and the capacity
+///   count it. If no task takes from the stream, only the three calls below take it out.
+/// - Three calls give it in place of the stream: an [`insert`](DelayMap::insert) that replaces it,
+///   [`drain`](DelayMap::drain) and [`close`](DelayMap::close).
+/// - An [`upsert`](DelayMap::upsert) leaves it to the stream, and puts a new value under its key.
+///   Both count then. No call by key finds the older one any more, not even an insert.
+///
+/// # Cost
+///
+/// | call | cost |
+/// |---|---|
+/// | insert, set, remove and the others by key | a hash and the lock of one part of the map; another short lock if the stream has to be woken |
+/// | [`drain`](DelayMap::drain), [`close`](DelayMap::close) | the locks of all parts at once, for a moment; O(keys) after them |
+/// | [`for_each`](DelayMap::for_each), [`retain`](DelayMap::retain), [`expire_all`](DelayMap::expire_all) | O(keys), under the lock of one part at a time: a map has at least four for each core, and at most 256 |
+///
+/// # Panics
+///
+/// A key's `Hash`, and the drop of keys and values, run under no lock. If one of them panics, that
+/// call panics and no other key is harmed.
+///
+/// # Closures
+///
+/// All closures run under the lock of one part, [as for a
+/// `DeadlineMap`](crate::DeadlineMap#closures). They must not call the map, nor poll or drop its
+/// stream. Whether a value is pending is decided once, before the closures of that part run.
 pub struct DelayMap<K, V, S = DefaultHashBuilder> {
     /// The same as in `handles`, a step nearer.
     inner: Arc<Inner<K, V>>,
@@ -121,8 +126,8 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
         Self::with_limit(timer, usize::MAX)
     }
 
-    /// An empty map that holds at most `max` keys, and its stream. A value that is due counts until
-    /// the stream has taken it.
+    /// An empty map that holds at most `capacity` values, and its stream. A value that is due counts
+    /// until the stream has taken it.
     ///
     /// ```
     /// # use tickwheel::{DelayMap, Duration, Timer, error::InsertError};
@@ -135,8 +140,8 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
     /// assert_eq!(rejected, Err(InsertError::AtCapacity(("bob", 3))));
     /// # });
     /// ```
-    pub fn with_limit(timer: &Timer, max: usize) -> (Self, Expirations<K, V>) {
-        Self::with_limit_and_hasher(timer, max, DefaultHashBuilder::of(timer))
+    pub fn with_limit(timer: &Timer, capacity: usize) -> (Self, Expirations<K, V>) {
+        Self::with_limit_and_hasher(timer, capacity, DefaultHashBuilder::of(timer))
     }
 }
 
@@ -157,10 +162,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     /// ```
     pub fn with_limit_and_hasher(
         timer: &Timer,
-        max: usize,
+        capacity: usize,
         hash_builder: S,
     ) -> (Self, Expirations<K, V>) {
-        let inner = Arc::new(Inner::new(timer, max));
+        let inner = Arc::new(Inner::new(timer, capacity));
         inner.try_acquire_stream();
         let map = DelayMap {
             inner: inner.clone(),
@@ -168,342 +173,6 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
             hash_builder,
         };
         (map, Expirations::new(inner))
-    }
-
-    /// Inserts a value under a key, to come out after a delay or at an instant: see [`Expiry`].
-    /// Returns the value that was under the key, even one that is due and that the stream has not
-    /// taken. The new one does not inherit its limit.
-    ///
-    /// # Errors
-    ///
-    /// Both return key and value. [`InsertError::AtCapacity`] if the key is new and the map is at
-    /// its limit. [`InsertError::Closed`] if the map is closed, or a wait on the timer has noticed
-    /// that its runtime has shut down. Until then [`drain`](DelayMap::drain) returns the value.
-    ///
-    /// # Example
-    ///
-    /// ```
-    /// # use tickwheel::{DelayMap, Duration, Expiry, Instant, Timer};
-    /// # tokio_test::block_on(async { tokio::time::pause();
-    /// # let minute = Duration::from_secs(60);
-    /// let (jobs, _due) = DelayMap::new(&Timer::current());
-    /// let now = Instant::now();
-    /// jobs.insert("after", 1, minute)?;
-    /// jobs.insert("at", 2, now + 2 * minute)?;
-    /// jobs.insert("within", 3, Expiry::idle(minute).at_most(5 * minute))?;
-    /// assert_eq!(jobs.deadline("at"), Some(now + 2 * minute));
-    /// assert_eq!(jobs.insert("at", 4, 3 * minute)?, Some(2));
-    /// # Ok::<(), tickwheel::error::InsertError<(&str, i32)>>(()) }).unwrap();
-    /// ```
-    pub fn insert(
-        &self,
-        key: K,
-        value: V,
-        expiry: impl Into<Expiry>,
-    ) -> Result<Option<V>, InsertError<(K, V)>> {
-        let expiry = expiry.into();
-        self.put(self.locate(&key), key, value, expiry)
-    }
-
-    /// Moves the deadline of a key's value, earlier or later than before, to a delay from now or to
-    /// an instant. `false` if the key is missing or its value due. The limit on the value's whole
-    /// life does not change: the value keeps the one with which it was inserted, and the limit of
-    /// `expiry` is ignored.
-    ///
-    /// ```
-    /// # use tickwheel::{DelayMap, Duration, Expiry, Instant, Timer};
-    /// # tokio_test::block_on(async { tokio::time::pause();
-    /// # let minute = Duration::from_secs(60);
-    /// let (sessions, _ended) = DelayMap::new(&Timer::current());
-    /// let login = Instant::now();
-    /// sessions.insert("alice", 1, Expiry::idle(minute).at_most(5 * minute))?;
-    /// assert!(sessions.reset("alice", 2 * minute));
-    /// assert_eq!(sessions.deadline("alice"), Some(login + 2 * minute));
-    /// assert!(sessions.reset("alice", login + 10 * minute));
-    /// assert_eq!(sessions.deadline("alice"), Some(login + 5 * minute), "its limit");
-    /// # Ok::<(), tickwheel::error::InsertError<(&str, i32)>>(()) }).unwrap();
-    /// ```
-    pub fn reset<Q: Hash + Eq + ?Sized>(&self, key: &Q, expiry: impl Into<Expiry>) -> bool
-    where
-        K: Borrow<Q>,
-    {
-        self.touch(key, expiry, |_| ()).is_some()
-    }
-
-    /// Removes a key and returns its value. `None` if the key is missing or its value due: that
-    /// value comes out of the stream, or of a [`drain`](DelayMap::drain).
-    ///
-    /// ```
-    /// # use tickwheel::{DelayMap, Duration, Timer};
-    /// # tokio_test::block_on(async { tokio::time::pause();
-    /// # let minute = Duration::from_secs(60);
-    /// let (codes, mut ended) = DelayMap::new(&Timer::current());
-    /// codes.insert(1234, "alice", minute)?;
-    /// codes.insert(5678, "bob", minute)?;
-    /// assert_eq!(codes.remove(&1234), Some("alice"), "redeemed in time");
-    /// tokio::time::advance(minute).await;
-    /// assert_eq!(codes.remove(&5678), None, "too late");
-    /// assert_eq!(ended.recv().await.map(|code| code.value), Some("bob"));
-    /// # Ok::<(), tickwheel::error::InsertError<(i32, &str)>>(()) }).unwrap();
-    /// ```
-    pub fn remove<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<V>
-    where
-        K: Borrow<Q>,
-    {
-        self.remove_if(key, |_| true)
-    }
-
-    /// [`update`](DelayMap::update) and [`reset`](DelayMap::reset) in one atomic step. `None` if
-    /// the key is missing or its value due.
-    ///
-    /// # Panics
-    ///
-    /// If `act` panics: then the delay goes on. In debug builds, if `act` calls the map (see
-    /// [Closures](DelayMap#closures)).
-    ///
-    /// # Example
-    ///
-    /// ```
-    /// # use tickwheel::{DelayMap, Duration, Timer};
-    /// # tokio_test::block_on(async { tokio::time::pause();
-    /// # let minute = Duration::from_secs(60);
-    /// let (sessions, _ended) = DelayMap::new(&Timer::current());
-    /// sessions.insert("alice", "her cart", minute)?;
-    /// assert_eq!(sessions.touch("alice", minute, |cart| *cart), Some("her cart"));
-    /// tokio::time::advance(minute).await;
-    /// assert_eq!(sessions.touch("alice", minute, |cart| *cart), None, "her session has ended");
-    /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
-    /// ```
-    pub fn touch<Q, R>(
-        &self,
-        key: &Q,
-        expiry: impl Into<Expiry>,
-        act: impl FnOnce(&mut V) -> R,
-    ) -> Option<R>
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
-    {
-        let expiry = expiry.into();
-        let (part, index, now) = self.find_pending(key)?;
-        Some(self.touch_at(part, index, act, expiry, now))
-    }
-
-    /// [`touch`](DelayMap::touch) for a key that may be new: where no value is pending, inserts the
-    /// one that `make` returns, and calls `act` with it. Returns the result of `act`, and the value
-    /// that the new one replaces, if one was due that the stream has not taken.
-    ///
-    /// The limit of `expiry` counts from the insert. A later use of the value does not move it, so
-    /// one [`Expiry`] serves all uses.
-    ///
-    /// # Errors
-    ///
-    /// Those of an [`insert`](DelayMap::insert), with the key. Neither closure was called.
-    ///
-    /// # Panics
-    ///
-    /// If a closure panics: then the map is as before the call, but for what `act` has changed in a
-    /// pending value. In debug builds, if a closure calls the map (see
-    /// [Closures](DelayMap#closures)).
-    ///
-    /// # Example
-    ///
-    /// ```
-    /// # use tickwheel::{DelayMap, Duration, Expiry, Timer};
-    /// # tokio_test::block_on(async { tokio::time::pause();
-    /// # let minute = Duration::from_secs(60);
-    /// let (sessions, _ended) = DelayMap::new(&Timer::current());
-    /// let session = Expiry::idle(minute).at_most(60 * minute);
-    /// let count = |uses: &mut i32| { *uses += 1; *uses };
-    /// assert_eq!(sessions.touch_or_insert_with("alice", session, || 0, count)?, (1, None));
-    /// assert_eq!(sessions.touch_or_insert_with("alice", session, || 0, count)?, (2, None));
-    /// tokio::time::advance(minute).await; // her session has ended
-    /// assert_eq!(sessions.touch_or_insert_with("alice", session, || 0, count)?, (1, Some(2)));
-    /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
-    /// ```
-    pub fn touch_or_insert_with<R>(
-        &self,
-        key: K,
-        expiry: impl Into<Expiry>,
-        make: impl FnOnce() -> V,
-        act: impl FnOnce(&mut V) -> R,
-    ) -> Result<(R, Option<V>), InsertError<K>> {
-        let expiry = expiry.into();
-        let inner = &*self.inner;
-        let mut place = self.locate(&key);
-        let now = inner.now();
-        let pending = |&index: &u32| place.part.items.at(index).is_pending(now);
-        if let Some(index) = place.found.filter(pending) {
-            let result = self.touch_at(place.part, index, act, expiry, now);
-            // If this panics, the result is dropped, not lost.
-            drop(key);
-            return Ok((result, None));
-        }
-        let key = inner.admit(&mut place, key)?;
-        // Inserted only after both closures.
-        let (mut value, place) = place.call(make);
-        let (result, place) = place.call(|| act(&mut value));
-        let replaced = inner.insert(place, key, value, expiry, now);
-        Ok((result, replaced))
-    }
-
-    /// Reads or changes the value of a key, while its delay goes on. `None` if the key is missing
-    /// or its value due. To drop an old value after the lock, return it:
-    /// `|value| std::mem::replace(value, new)`.
-    ///
-    /// # Panics
-    ///
-    /// If `change` panics. In debug builds, if `change` calls the map (see
-    /// [Closures](DelayMap#closures)).
-    ///
-    /// # Example
-    ///
-    /// ```
-    /// # use tickwheel::{DelayMap, Duration, Instant, Timer};
-    /// # tokio_test::block_on(async { tokio::time::pause();
-    /// # let minute = Duration::from_secs(60);
-    /// let (jobs, _due) = DelayMap::new(&Timer::current());
-    /// let deadline = Instant::now() + minute;
-    /// jobs.insert("mail", 1, minute)?;
-    /// assert_eq!(jobs.update("mail", |attempts| { *attempts += 1; *attempts }), Some(2));
-    /// assert_eq!(jobs.deadline("mail"), Some(deadline), "as before");
-    /// # Ok::<(), tickwheel::error::InsertError<(&str, i32)>>(()) }).unwrap();
-    /// ```
-    pub fn update<Q, R>(&self, key: &Q, change: impl FnOnce(&mut V) -> R) -> Option<R>
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
-    {
-        let (mut part, index, _) = self.find_pending(key)?;
-        Some(change(&mut part.items.at_mut(index).value))
-    }
-
-    /// Like [`insert`](DelayMap::insert), but only under a key that is not in the map.
-    ///
-    /// # Errors
-    ///
-    /// All return key and value. [`Occupied`](InsertIfAbsentError::Occupied) if the key is in the
-    /// map, even with a value that is due and that the stream has not taken; the map does not
-    /// change. The others are those of an insert.
-    ///
-    /// # Example
-    ///
-    /// ```
-    /// # use tickwheel::{DelayMap, Duration, Expiry, Timer, error::InsertIfAbsentError};
-    /// # tokio_test::block_on(async {
-    /// # let minute = Duration::from_secs(60);
-    /// let (map, _expired) = DelayMap::new(&Timer::current());
-    /// let expiry = Expiry::idle(minute).at_most(60 * minute);
-    /// assert_eq!(map.insert_if_absent("key", 1, expiry), Ok(()));
-    /// let again = map.insert_if_absent("key", 2, expiry);
-    /// assert_eq!(again, Err(InsertIfAbsentError::Occupied(("key", 2))));
-    /// # });
-    /// ```
-    pub fn insert_if_absent(
-        &self,
-        key: K,
-        value: V,
-        expiry: impl Into<Expiry>,
-    ) -> Result<(), InsertIfAbsentError<(K, V)>> {
-        let expiry = expiry.into();
-        let place = self.locate(&key);
-        if place.found.is_some() && !self.inner.is_closed() {
-            return Err(InsertIfAbsentError::Occupied((key, value)));
-        }
-        self.put(place, key, value, expiry)?;
-        Ok(())
-    }
-
-    /// [`remove`](DelayMap::remove), if `is_meant` returns `true` for the value, in one atomic
-    /// step. It is not called for a value that is due.
-    ///
-    /// # Panics
-    ///
-    /// If `is_meant` panics: then the value stays. In debug builds, if `is_meant` calls the map
-    /// (see [Closures](DelayMap#closures)).
-    ///
-    /// # Example
-    ///
-    /// ```
-    /// # use tickwheel::{DelayMap, Duration, Timer};
-    /// # tokio_test::block_on(async {
-    /// let (sessions, _ended) = DelayMap::new(&Timer::current());
-    /// sessions.insert("alice", "token 2", Duration::from_secs(60))?;
-    /// assert_eq!(sessions.remove_if("alice", |token| *token == "token 1"), None);
-    /// assert_eq!(sessions.remove_if("alice", |token| *token == "token 2"), Some("token 2"));
-    /// # Ok::<(), tickwheel::error::InsertError<(&str, &str)>>(()) }).unwrap();
-    /// ```
-    pub fn remove_if<Q>(&self, key: &Q, is_meant: impl FnOnce(&V) -> bool) -> Option<V>
-    where
-        K: Borrow<Q>,
-        Q: Hash + Eq + ?Sized,
-    {
-        let (mut part, index, _) = self.find_pending(key)?;
-        if !is_meant(&part.items.at(index).value) {
-            return None;
-        }
-        let Item { key, value, .. } = part.remove(index);
-        part.release(1);
-        self.inner.finish(part, None);
-        // If this panics, the value is dropped, not lost.
-        drop(key);
-        Some(value)
-    }
-
-    /// Makes the value of a key due now. `false` if the key is missing or its value due already.
-    ///
-    /// ```
-    /// # use tickwheel::{DelayMap, Duration, Timer};
-    /// # tokio_test::block_on(async {
-    /// let (jobs, mut due) = DelayMap::new(&Timer::current());
-    /// jobs.insert("mail", 1, Duration::from_secs(60))?;
-    /// assert!(jobs.expire("mail"));
-    /// assert!(!jobs.expire("mail"), "it is due already");
-    /// assert_eq!(due.recv().await.map(|job| job.value), Some(1));
-    /// # Ok::<(), tickwheel::error::InsertError<(&str, i32)>>(()) }).unwrap();
-    /// ```
-    pub fn expire<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> bool
-    where
-        K: Borrow<Q>,
-    {
-        let Some((mut part, index)) = self.find(key) else {
-            return false;
-        };
-        let now = self.inner.now();
-        let now = self.inner.setting(now, now);
-        let is_pending = part.make_due(index, now);
-        self.inner.finish(part, Some(now.tick));
-        is_pending
-    }
-
-    /// When the value of a key is due. `None` if the key is missing or its value due already.
-    ///
-    /// ```
-    /// # use tickwheel::{DelayMap, Duration, Instant, Timer};
-    /// # tokio_test::block_on(async { tokio::time::pause();
-    /// # let minute = Duration::from_secs(60);
-    /// let (jobs, _due) = DelayMap::new(&Timer::current());
-    /// jobs.insert("mail", 1, minute)?;
-    /// assert_eq!(jobs.deadline("mail"), Some(Instant::now() + minute));
-    /// tokio::time::advance(minute).await;
-    /// assert_eq!(jobs.deadline("mail"), None);
-    /// # Ok::<(), tickwheel::error::InsertError<(&str, i32)>>(()) }).unwrap();
-    /// ```
-    pub fn deadline<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<Instant>
-    where
-        K: Borrow<Q>,
-    {
-        let (part, index, _) = self.find_pending(key)?;
-        Some(self.inner.clock().instant(part.items.at(index).deadline))
-    }
-
-    /// Whether a key is in the map, even with a value that is due and that the stream has not
-    /// taken. To ask whether it is pending, use [`deadline`](DelayMap::deadline).
-    pub fn contains_key<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> bool
-    where
-        K: Borrow<Q>,
-    {
-        self.find(key).is_some()
     }
 }
 
@@ -520,8 +189,8 @@ impl<K, V, S> DelayMap<K, V, S> {
         self.inner.table.is_empty()
     }
 
-    /// Calls `act` with each key whose value is pending, the value and its deadline, in no order.
-    /// It skips a value that is due. It shows a value that stays pending exactly once, and may miss
+    /// Calls `act` with each key whose value is pending, the value and the [`Expiry`] that it has
+    /// left, in no order. It skips a value that is due. It shows a value that stays pending exactly once, and may miss
     /// one that comes or goes, or that is removed and inserted under another key.
     ///
     /// # Panics
@@ -532,7 +201,7 @@ impl<K, V, S> DelayMap<K, V, S> {
     /// # Example
     ///
     /// ```
-    /// # use tickwheel::{DelayMap, Duration, Timer};
+    /// # use tickwheel::{DelayMap, Duration, Instant, Timer};
     /// # tokio_test::block_on(async { tokio::time::pause();
     /// # let minute = Duration::from_secs(60);
     /// let (sessions, _ended) = DelayMap::new(&Timer::current());
@@ -540,18 +209,19 @@ impl<K, V, S> DelayMap<K, V, S> {
     /// sessions.insert("bob", 2, 3 * minute)?;
     /// tokio::time::advance(2 * minute).await; // the session of alice has ended
     /// let mut live = Vec::new();
-    /// sessions.for_each(|name, _, deadline| live.push((*name, deadline.elapsed())));
-    /// assert_eq!(live, [("bob", Duration::ZERO)]);
+    /// let now = Instant::now();
+    /// sessions.for_each(|name, _, left| live.push((*name, left.deadline_from(now) - now)));
+    /// assert_eq!(live, [("bob", minute)]);
     /// assert_eq!(sessions.len(), 2, "the stream has taken neither of them");
     /// # Ok::<(), tickwheel::error::InsertError<(&str, i32)>>(()) }).unwrap();
     /// ```
-    pub fn for_each(&self, mut act: impl FnMut(&K, &V, Instant)) {
+    pub fn for_each(&self, mut act: impl FnMut(&K, &V, Expiry)) {
+        let clock = self.inner.clock();
         for part in self.inner.table.lock_each() {
             let now = self.inner.now();
             let items = part.indices().map(|index| part.items.at(index));
             for item in items.filter(|item| item.is_pending(now)) {
-                let deadline = self.inner.clock().instant(item.deadline);
-                act(&item.key, &item.value, deadline);
+                act(&item.key, &item.value, Expiry::left_of(item, clock, now));
             }
         }
     }
@@ -660,7 +330,7 @@ impl<K, V, S> DelayMap<K, V, S> {
         let filled = |part: &LockedPart<'_, K, V>| part.len() > 0;
         for mut part in self.inner.table.lock_each().filter(filled) {
             let now = self.inner.now();
-            let now = self.inner.setting(now, now);
+            let now = self.inner.schedule_for(now, now);
             pending += part.make_all_due(now);
             self.inner.finish(part, Some(now.tick));
         }

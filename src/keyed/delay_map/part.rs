@@ -1,15 +1,19 @@
 //! One part of a [`DelayMap`](super::DelayMap): its items in a wheel, until they come out, and
 //! their index by key.
 //!
-//! Invariants: an item is in both the wheel and the index, or in neither. It is due at the tick of
-//! its deadline. If that had passed when the item was set or made due, it is due at the tick of
-//! that call.
+//! Invariants:
+//!
+//! - The index has the one item of each key that calls find. The wheel has these, and each item
+//!   that was due when a newer one took its key. Such an item is left to the stream: a drain or a
+//!   close still takes it out, and no call by key finds it.
+//! - An item is due at the tick of its deadline. If its deadline had come when the item was set or
+//!   made due, it is due at the tick of that call.
 
 use std::borrow::Borrow;
 
 use crate::clock::tick::{Moment, Tick};
 use crate::keyed::linear_hash_table::{Hashed, LinearHashTable};
-use crate::wheel::Wheel;
+use crate::wheel::{Found, Wheel};
 
 /// What an insert and a removal write comes first, on the line of the lock before it.
 #[repr(C)]
@@ -21,7 +25,7 @@ pub(super) struct DelayPart<K, V> {
     pub(super) expired: u64,
 }
 
-/// The place of a key's item. With the hash, so that only a look-up visits the item.
+/// Where a key's item lies. With the hash, so that only a look-up visits the item.
 struct Indexed {
     hash: u32,
     index: u32,
@@ -37,13 +41,14 @@ pub(super) struct Item<K, V> {
     pub(super) key: K,
     pub(super) value: V,
     pub(super) deadline: Moment,
-    /// The end of its time to live, which no deadline of it exceeds.
-    pub(super) end: Moment,
+    /// When its longest life ends: no deadline of it is later. `MAX` without one.
+    pub(super) latest_due: Moment,
     hash: u32,
 }
 
+/// When an item is due: its deadline, and the tick at which the wheel has it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Setting {
+pub(super) struct Schedule {
     pub(super) deadline: Moment,
     pub(super) tick: Tick,
 }
@@ -58,8 +63,9 @@ impl<K, V> DelayPart<K, V> {
         }
     }
 
+    /// How many items it has, those included that are left to the stream.
     pub(super) fn len(&self) -> usize {
-        self.index.len()
+        self.items.len()
     }
 
     /// How many values were inserted, those included that replaced another one.
@@ -93,36 +99,43 @@ impl<K, V> DelayPart<K, V> {
     }
 
     #[inline]
-    pub(super) fn insert(&mut self, key: K, hash: u32, value: V, setting: Setting, end: Moment) {
+    pub(super) fn insert(
+        &mut self,
+        key: K,
+        hash: u32,
+        value: V,
+        schedule: Schedule,
+        latest_due: Moment,
+    ) {
         let item = Item {
             key,
             value,
-            deadline: setting.deadline,
-            end,
+            deadline: schedule.deadline,
+            latest_due,
             hash,
         };
-        let index = self.items.insert(setting.tick.get(), item).index();
+        let index = self.items.insert(schedule.tick.get(), item).index();
         self.index.insert(Indexed { hash, index });
     }
 
-    pub(super) fn set(&mut self, index: u32, setting: Setting) {
-        self.items.at_mut(index).deadline = setting.deadline;
-        self.items.relink_at(index, setting.tick.get());
+    pub(super) fn set(&mut self, index: u32, schedule: Schedule) {
+        self.items.at_mut(index).deadline = schedule.deadline;
+        self.items.relink_at(index, schedule.tick.get());
     }
 
-    /// Makes an item due by a setting of now. Returns whether it was pending.
-    pub(super) fn make_due(&mut self, index: u32, now: Setting) -> bool {
+    /// Makes an item due by a schedule of now. Returns whether it was pending.
+    pub(super) fn make_due(&mut self, index: u32, now: Schedule) -> bool {
         let is_pending = self.items.at(index).is_pending(now.deadline);
         if is_pending {
             self.set(index, now);
         } else if self.items.due_at(index) > now.tick.get() {
-            // Its deadline has passed, and its tick has not begun.
+            // Its deadline has come, and its tick has not begun.
             self.items.relink_at(index, now.tick.get());
         }
         is_pending
     }
 
-    pub(super) fn make_all_due(&mut self, now: Setting) -> usize {
+    pub(super) fn make_all_due(&mut self, now: Schedule) -> usize {
         let mut pending = 0;
         let mut from = 0;
         while let Some(index) = self.items.next_index(from) {
@@ -132,6 +145,46 @@ impl<K, V> DelayPart<K, V> {
         pending
     }
 
+    /// Takes an item that is due out of the index, for a newer one of its key. It stays in the
+    /// wheel, for the stream.
+    #[cold]
+    pub(super) fn leave_to_stream(&mut self, index: u32) {
+        let hash = self.items.at(index).hash;
+        self.index.remove(hash, |entry| entry.index == index);
+    }
+
+    /// Takes out the first item that is due by a tick, and the others of its tick, at most `most`.
+    /// Returns their number, and whether the part has more of that tick.
+    pub(super) fn take_due(
+        &mut self,
+        by: Tick,
+        most: usize,
+        budget: &mut usize,
+        take: &mut impl FnMut(Item<K, V>),
+    ) -> (Found<usize>, bool) {
+        let (mut taken, mut is_rest_of_tick) = (0, false);
+        let ended = loop {
+            let found = self.items.find_due(by.get(), budget);
+            let Found::Due(index) = found else {
+                break found;
+            };
+            is_rest_of_tick = !self.items.is_last_at(index);
+            take(self.remove(index));
+            taken += 1;
+            if taken == most || !is_rest_of_tick {
+                break found;
+            }
+        };
+        self.expired += taken as u64;
+        let found = match ended {
+            _ if taken > 0 => Found::Due(taken),
+            Found::Unfinished => Found::Unfinished,
+            Found::Due(_) | Found::Nothing => Found::Nothing,
+        };
+        (found, is_rest_of_tick)
+    }
+
+    /// Takes an item out of the wheel, and out of the index if it has its key.
     #[inline]
     pub(super) fn remove(&mut self, index: u32) -> Item<K, V> {
         let item = self.items.remove_at(index);

@@ -21,7 +21,7 @@ use crate::error::TryRecvError;
 /// The most checks of one poll, because values may keep becoming due. Then other tasks run.
 const CHECKS: usize = 8;
 
-/// A value whose delay has passed: an item of [`Expirations`].
+/// A value that was due and has come out: an item of [`Expirations`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Expired<K, V> {
@@ -34,12 +34,7 @@ pub struct Expired<K, V> {
     pub deadline: Instant,
 }
 
-/// The stream of a [`DelayMap`](super::DelayMap)'s expired values, which ends [as the map's page
-/// says](super::DelayMap). If it is dropped and no task will take [another
-/// one](super::DelayMap::expirations), [`close`](super::DelayMap::close) the map.
-///
-/// Cancel safety: dropping a future of the next item loses nothing. A value leaves the map at the
-/// moment at which the stream returns it.
+/// The stream of a [`DelayMap`](super::DelayMap)'s values that are due.
 ///
 /// ```
 /// # use tickwheel::{DelayMap, Duration, Expired, Timer};
@@ -52,6 +47,24 @@ pub struct Expired<K, V> {
 /// }
 /// # Ok::<(), tickwheel::error::InsertError<(&str, &str)>>(()) }).unwrap();
 /// ```
+///
+/// # Usage
+///
+/// Take from it by [`recv`](Expirations::recv), [`recv_many`](Expirations::recv_many) or
+/// [`try_recv`](Expirations::try_recv), or as a `Stream`. It ends when the map is empty and was
+/// closed or has lost its last handle, and with the timer's runtime. If it is dropped and no task
+/// will take [another one](super::DelayMap::expirations), [`close`](super::DelayMap::close) the
+/// map.
+///
+/// # Cost
+///
+/// A value costs the lock of one part of the map. One poll is bounded, however many values are due.
+/// While the stream waits, it has one timer for all values.
+///
+/// # Cancel safety
+///
+/// Dropping a future of the next item loses nothing. A value leaves the map at the moment at which
+/// the stream returns it.
 #[must_use = "values come out only when the stream is polled"]
 pub struct Expirations<K, V> {
     inner: Arc<Inner<K, V>>,

@@ -204,10 +204,10 @@ fn queues_hold_no_more_than_there_are_keys(timer: &Timer) {
         for round in 0..100 {
             for key in 0..1_000 {
                 match (key + round) % 4 {
-                    0 => drop(map.reset(&key, Duration::ZERO)),
+                    0 => drop(map.set(&key, Duration::ZERO)),
                     1 => drop(map.expire(&key)),
                     2 => drop(map.insert(key, key, Duration::ZERO).unwrap()),
-                    _ => drop(map.reset(&key, HOUR)),
+                    _ => drop(map.set(&key, HOUR)),
                 }
             }
             if round % 50 == 0 {

@@ -4,8 +4,8 @@
 //! It counts what the allocator gives to the whole process. So it is one test, which runs again in
 //! a process of its own.
 
+mod full;
 mod kinds;
-mod limit;
 
 use std::future::Future;
 
@@ -39,7 +39,7 @@ fn memory_follows_what_is_pending() {
     on_paused_clock(kinds::timers());
     on_paused_clock(kinds::deadline_map());
     on_paused_clock(kinds::delay_map());
-    on_paused_clock(limit::a_refused_insert_allocates_nothing_that_stays());
+    on_paused_clock(full::a_refused_insert_allocates_nothing_that_stays());
 }
 
 fn on_paused_clock(future: impl Future<Output = ()>) {

@@ -294,13 +294,6 @@ impl Timed {
         self.model.restart(now);
     }
 
-    pub(crate) fn keyed(&self) -> Option<&KeyedDeadline<u32>> {
-        match &self.real {
-            Real::Keyed(keyed) => Some(keyed),
-            Real::Plain(_) => None,
-        }
-    }
-
     /// Handles that its map gives lead to it, and to no other.
     pub(crate) fn is_shown_by(&mut self, handles: &[ResetHandle], now: Now) -> Result<(), String> {
         let is_pending = self.model.look(now.at);

@@ -25,14 +25,21 @@ fn change(value: &mut u64) -> u64 {
     *value
 }
 
-fn within(expiry: impl Into<Expiry>, limit: Limit) -> Expiry {
+fn within(expiry: impl Into<Expiry>, life: Limit) -> Expiry {
     let expiry = expiry.into();
-    limit.map_or(expiry, |limit| expiry.at_most(duration(limit)))
+    life.map_or(expiry, |life| expiry.at_most(duration(life)))
 }
 
-/// When a value is over that is inserted now.
-fn end_of(limit: Limit, now: Now) -> At {
-    limit.map_or(FAR, |limit| after(now.at, duration(limit)))
+/// When the longest life ends of a value that is inserted now.
+fn latest_due(life: Limit, now: Now) -> At {
+    life.map_or(FAR, |life| after(now.at, duration(life)))
+}
+
+/// The deadline of a pending item, and the rest of its longest life.
+fn left_of(item: &Item, now: Now) -> (At, Option<Duration>) {
+    let is_bounded = item.latest_due < FAR;
+    let life = is_bounded.then(|| Duration::from_nanos(item.latest_due - now.at));
+    (item.deadline, life)
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -40,27 +47,27 @@ struct Item {
     value: u64,
     /// What is told as its deadline.
     deadline: At,
-    /// However often its delay starts anew, it comes out by then.
-    end: At,
+    /// However often its due is set again, it comes out by then.
+    latest_due: At,
     /// It may come out from then on.
     due: At,
     /// It comes out from then on, when the stream is polled.
     ready: At,
     /// The line of the grid at which the stream is woken for it, at the latest.
     wakes: u64,
-    /// Its tick, by which it has its place: what is made due at once counts from the present one.
+    /// Its tick, by which it comes out: what is made due at once counts from the present one.
     tick: u64,
 }
 
 impl Item {
-    fn new(value: u64, deadline: At, end: At, ticks: Ticks, now: At) -> Item {
-        let deadline = deadline.min(end);
+    fn new(value: u64, deadline: At, latest_due: At, ticks: Ticks, now: At) -> Item {
+        let deadline = deadline.min(latest_due);
         let (own, present) = (ticks.due(deadline), ticks.current(now));
         let at_once = line_from(now);
         let item = Item {
             value,
             deadline,
-            end,
+            latest_due,
             due: deadline,
             ready: ticks.begin_of(own),
             wakes: ticks.fires(deadline),
@@ -88,9 +95,11 @@ pub(crate) struct Delayed {
     clock: Clock,
     pub(crate) waiter: Waiter,
     items: HashMap<ValueKey, Item>,
-    /// The items by the tick at which they have their place.
-    places: BTreeSet<(u64, ValueKey)>,
-    limit: usize,
+    /// The items by their ticks.
+    by_tick: BTreeSet<(u64, ValueKey)>,
+    /// What was due when an upsert gave its key to a newer value. The stream gives it all the same.
+    left: Vec<(ValueKey, Item)>,
+    capacity: usize,
     is_closed: bool,
     /// The consumer knows that the stream has ended.
     has_ended: bool,
@@ -102,10 +111,10 @@ pub(crate) struct Delayed {
 }
 
 impl Delayed {
-    pub(crate) fn new(on: On<'_>, limit: usize) -> Delayed {
-        let (map, stream) = match limit {
+    pub(crate) fn new(on: On<'_>, capacity: usize) -> Delayed {
+        let (map, stream) = match capacity {
             0 => DelayMap::new(on.timer),
-            max => DelayMap::with_limit(on.timer, max),
+            _ => DelayMap::with_limit(on.timer, capacity),
         };
         Delayed {
             weak: map.downgrade(),
@@ -116,8 +125,9 @@ impl Delayed {
             clock: on.clock,
             waiter: Waiter::new(on.clock),
             items: HashMap::new(),
-            places: BTreeSet::new(),
-            limit: if limit == 0 { usize::MAX } else { limit },
+            by_tick: BTreeSet::new(),
+            left: Vec::new(),
+            capacity: if capacity == 0 { usize::MAX } else { capacity },
             is_closed: false,
             has_ended: false,
             next_value: 0,
@@ -174,27 +184,27 @@ impl Delayed {
                 let (deadline, instant) = self.clock.from(now.at, from_now);
                 let expiry = within(instant, limit);
                 let put = |value| map.insert(key, value, expiry).map_err(Into::into);
-                self.put(key, put, (deadline, end_of(limit, now)), false, now)
+                self.put(key, put, (deadline, latest_due(limit, now)), false, now)
             }
             Op::PutIfAbsent(key, micros, limit) => {
                 let expiry = within(duration(micros), limit);
                 let put = |value| map.insert_if_absent(key, value, expiry).map(|()| None);
-                let ends = (after(now.at, duration(micros)), end_of(limit, now));
+                let ends = (after(now.at, duration(micros)), latest_due(limit, now));
                 self.put(key, put, ends, true, now)
             }
             Op::PutWithin(key, micros, limit) => {
                 let expiry = within(duration(micros), limit);
                 let put = |value| map.insert(key, value, expiry).map_err(Into::into);
-                let ends = (after(now.at, duration(micros)), end_of(limit, now));
+                let ends = (after(now.at, duration(micros)), latest_due(limit, now));
                 self.put(key, put, ends, false, now)
             }
             Op::Delay(key, micros, limit) => {
-                let told = map.reset(&key, within(duration(micros), limit));
+                let told = map.set(&key, within(duration(micros), limit));
                 self.delayed(key, told, after(now.at, duration(micros)), now)
             }
             Op::DelayUntil(key, from_now) => {
                 let (deadline, instant) = self.clock.from(now.at, from_now);
-                self.delayed(key, map.reset(&key, instant), deadline, now)
+                self.delayed(key, map.set(&key, instant), deadline, now)
             }
             Op::Touch(key, micros, limit) => {
                 let told = map.touch(&key, within(duration(micros), limit), |value| *value);
@@ -202,10 +212,14 @@ impl Delayed {
                 same("touch", told, item.map(|item| item.value))?;
                 self.delayed(key, told.is_some(), after(now.at, duration(micros)), now)
             }
-            Op::TouchOrPut(key, micros, limit) => {
+            Op::SetIf(key, micros, limit) => {
                 let expiry = within(duration(micros), limit);
-                let ends = (after(now.at, duration(micros)), end_of(limit, now));
-                self.touch_or_put(map, key, expiry, ends, now)
+                self.set_if(map, key, expiry, after(now.at, duration(micros)), now)
+            }
+            Op::Upsert(key, micros, limit) => {
+                let expiry = within(duration(micros), limit);
+                let ends = (after(now.at, duration(micros)), latest_due(limit, now));
+                self.upsert(map, key, expiry, ends, now)
             }
             Op::Update(key) => {
                 let told = map.update(&key, change);
@@ -218,6 +232,7 @@ impl Delayed {
             Op::ExpireValue(key) => same("expire", map.expire(&key), self.make_due(key, now)),
             Op::ExpireValues => {
                 let told = map.expire_all();
+                self.make_left_due(now);
                 let keys: Vec<_> = self.items.keys().copied().collect();
                 let was_pending = keys.into_iter().filter(|&key| self.make_due(key, now));
                 same("expire_all", told, was_pending.count())
@@ -233,11 +248,11 @@ impl Delayed {
                     stays(key)
                 });
                 same("the values of retain", seen, self.all_pending(now))?;
-                // What is over stays, and is as it was.
+                // What is due stays, and is as it was.
                 let is_pending = |item: &Item| item.deadline > now.at;
                 let items = &mut self.items;
                 items.retain(|key, item| stays(key) || !is_pending(item));
-                self.places.retain(|(_, key)| items.contains_key(key));
+                self.by_tick.retain(|(_, key)| items.contains_key(key));
                 let pending = items.values_mut().filter(|item| is_pending(item));
                 pending.for_each(|item| _ = change(&mut item.value));
                 Ok(())
@@ -267,7 +282,7 @@ impl Delayed {
     fn set(&mut self, key: ValueKey, value: u64, ends: (At, At), now: Now) -> Option<u64> {
         let item = Item::new(value, ends.0, ends.1, self.ticks, now.at);
         let old = self.remove(key);
-        self.places.insert((item.tick, key));
+        self.by_tick.insert((item.tick, key));
         self.items.insert(key, item);
         old.map(|old| old.value)
     }
@@ -309,15 +324,26 @@ impl Delayed {
 
     fn remove(&mut self, key: ValueKey) -> Option<Item> {
         let item = self.items.remove(&key)?;
-        self.places.remove(&(item.tick, key));
+        self.by_tick.remove(&(item.tick, key));
         Some(item)
     }
 
-    fn is_full_for(&self, key: ValueKey) -> bool {
-        !self.items.contains_key(&key) && self.items.len() >= self.limit
+    /// All that the stream has not given, with what was left to it.
+    fn all(&self) -> impl Iterator<Item = &Item> {
+        self.items
+            .values()
+            .chain(self.left.iter().map(|(_, item)| item))
     }
 
-    /// Inserts the next value, with a deadline and an end.
+    fn len(&self) -> usize {
+        self.items.len() + self.left.len()
+    }
+
+    fn is_full(&self) -> bool {
+        self.len() >= self.capacity
+    }
+
+    /// Inserts the next value, with a deadline and the latest one.
     fn put(
         &mut self,
         key: ValueKey,
@@ -333,7 +359,7 @@ impl Delayed {
             Err(InsertIfAbsentError::Closed(back))
         } else if if_absent && self.items.contains_key(&key) {
             Err(InsertIfAbsentError::Occupied(back))
-        } else if self.is_full_for(key) {
+        } else if !self.items.contains_key(&key) && self.is_full() {
             Err(InsertIfAbsentError::AtCapacity(back))
         } else {
             self.inserted += 1;
@@ -345,14 +371,40 @@ impl Delayed {
     /// A call that sets the delay of what is pending has told whether something was.
     fn delayed(&mut self, key: ValueKey, told: bool, to: At, now: Now) -> Result<(), String> {
         let item = self.pending(key, now);
-        if let Some(Item { value, end, .. }) = item {
-            self.set(key, value, (to, end), now);
+        if let Some(Item {
+            value, latest_due, ..
+        }) = item
+        {
+            self.set(key, value, (to, latest_due), now);
         }
-        same("a reset", told, item.is_some())
+        same("a set", told, item.is_some())
     }
 
-    /// Changes a value that is pending, and else puts one in, with a deadline and an end.
-    fn touch_or_put(
+    /// Sets the due of a value that is the caller's, and leaves another one as it is.
+    fn set_if(
+        &mut self,
+        map: &Map,
+        key: ValueKey,
+        expiry: Expiry,
+        to: At,
+        now: Now,
+    ) -> Result<(), String> {
+        let expected = self.pending(key, now).map(|item| item.value);
+        let mut shown = None;
+        let told = map.set_if(&key, expiry, |value| {
+            shown = Some(*value);
+            false
+        });
+        same("set_if of another one", told, false)?;
+        same("what set_if shows", shown, expected)?;
+        self.ask(key, now)?;
+        let told = map.set_if(&key, expiry, |value| Some(*value) == expected);
+        self.delayed(key, told, to, now)
+    }
+
+    /// Changes a value that is pending, and else inserts one, with a deadline and the latest one.
+    /// What is due under the key is left to the stream.
+    fn upsert(
         &mut self,
         map: &Map,
         key: ValueKey,
@@ -361,21 +413,26 @@ impl Delayed {
         now: Now,
     ) -> Result<(), String> {
         self.next_value += 1;
-        let told = map.touch_or_insert_with(key, expiry, || self.next_value, change);
+        let told = map.upsert(key, expiry, || self.next_value, change);
         let expected = match self.pending(key, now) {
-            Some(Item { value, end, .. }) => {
-                self.set(key, value + CHANGE, (ends.0, end), now);
-                Ok((value + CHANGE, None))
+            Some(Item {
+                value, latest_due, ..
+            }) => {
+                self.set(key, value + CHANGE, (ends.0, latest_due), now);
+                Ok(value + CHANGE)
             }
             None if self.is_closed => Err(InsertError::Closed(key)),
-            None if self.is_full_for(key) => Err(InsertError::AtCapacity(key)),
+            None if self.is_full() => Err(InsertError::AtCapacity(key)),
             None => {
                 let value = self.next_value + CHANGE;
                 self.inserted += 1;
-                Ok((value, self.set(key, value, ends, now)))
+                let due = self.remove(key).map(|due| (key, due));
+                self.left.extend(due);
+                self.set(key, value, ends, now);
+                Ok(value)
             }
         };
-        same("touch_or_insert_with", told, expected)
+        same("upsert", told, expected)
     }
 
     fn make_due(&mut self, key: ValueKey, now: Now) -> bool {
@@ -386,15 +443,30 @@ impl Delayed {
         // Its deadline may have passed, and its tick not have begun.
         if is_pending || item.tick > self.ticks.current(now.at) {
             let deadline = item.deadline.min(now.at);
-            self.set(key, item.value, (deadline, item.end), now);
+            self.set(key, item.value, (deadline, item.latest_due), now);
         }
         is_pending
     }
 
+    /// Only a call on all values does this to what was left to the stream.
+    fn make_left_due(&mut self, now: Now) {
+        for (_, item) in &mut self.left {
+            if item.tick > self.ticks.current(now.at) {
+                *item = Item::new(
+                    item.value,
+                    item.deadline,
+                    item.latest_due,
+                    self.ticks,
+                    now.at,
+                );
+            }
+        }
+    }
+
     fn take_model(&mut self) -> Vec<(ValueKey, Item)> {
-        self.places.clear();
-        let mut items: Vec<_> = self.items.drain().collect();
-        items.sort_unstable_by_key(|(key, _)| *key);
+        self.by_tick.clear();
+        let mut items: Vec<_> = self.items.drain().chain(self.left.drain(..)).collect();
+        items.sort_unstable_by_key(|(key, item)| (*key, item.value));
         items
     }
 
@@ -428,7 +500,7 @@ impl Delayed {
 
     /// When the last value that is not far comes out.
     pub(crate) fn last_deadline(&self) -> Option<At> {
-        let deadlines = self.items.values().map(|item| item.deadline);
+        let deadlines = self.all().map(|item| item.deadline);
         deadlines.filter(|&deadline| deadline < FAR).max()
     }
 
@@ -450,12 +522,18 @@ impl Delayed {
     }
 
     fn is_finished(&self) -> bool {
-        self.items.is_empty() && (self.is_closed || self.handles.is_empty())
+        self.len() == 0 && (self.is_closed || self.handles.is_empty())
     }
 
     /// What came out of the stream must be the first of what is due.
     fn came_out(&mut self, expired: Expired<ValueKey, u64>, now: Now) -> Result<(), String> {
-        let Some(item) = self.remove(expired.key) else {
+        let is_it =
+            |(key, item): &(ValueKey, Item)| (*key, item.value) == (expired.key, expired.value);
+        let item = match self.left.iter().position(is_it) {
+            Some(at) => Some(self.left.swap_remove(at).1),
+            None => self.remove(expired.key),
+        };
+        let Some(item) = item else {
             return Err(format!("{} came out, and was not there", expired.key));
         };
         self.expired += 1;
@@ -464,8 +542,10 @@ impl Delayed {
         if item.due > now.at {
             return Err(format!("a value came out {} ns early", item.due - now.at));
         }
-        let before = self.places.range(..(item.tick, 0));
-        let mut before = before.map(|(_, key)| &self.items[key]);
+        let before = self.by_tick.range(..(item.tick, 0));
+        let left = self.left.iter().map(|(_, left)| left);
+        let left = left.filter(|left| left.tick < item.tick);
+        let mut before = before.map(|(_, key)| &self.items[key]).chain(left);
         match before.find(|other| other.ready <= now.at) {
             None => Ok(()),
             Some(other) => Err(format!("{item:?} came out before {other:?}")),
@@ -541,7 +621,7 @@ impl Delayed {
 
     fn stays_empty(&self, now: Now) -> Result<(), String> {
         let is_due = |item: &Item| item.ready <= now.at && item.deadline < FAR;
-        if self.items.values().any(is_due) {
+        if self.all().any(is_due) {
             return Err("the stream tells that nothing is due".to_owned());
         }
         same("the end of the stream", false, self.is_finished())
@@ -556,10 +636,10 @@ impl Delayed {
 
     pub(crate) fn check(&mut self, now: Now, ran_from: Option<u64>) -> Result<(), String> {
         let wakes = |item: &Item| item.deadline < FAR && item.wakes <= now.settled;
-        let lines = self.items.values().map(|item| item.wakes);
+        let lines = self.all().map(|item| item.wakes);
         let expected = Expected {
             may_from: Some(0),
-            must: self.items.values().any(wakes) || self.is_finished() && !self.has_ended,
+            must: self.all().any(wakes) || self.is_finished() && !self.has_ended,
             by_line: lines.min().unwrap_or(u64::MAX),
             may_look: true,
         };
@@ -572,10 +652,10 @@ impl Delayed {
             return Ok(());
         };
         let (item, is_in) = (self.pending(key, now), self.items.contains_key(&key));
-        same("len", map.len(), self.items.len())?;
-        same("is_empty", map.is_empty(), self.items.is_empty())?;
+        same("len", map.len(), self.len())?;
+        same("is_empty", map.is_empty(), self.len() == 0)?;
         let told = map.metrics();
-        let counts = (self.items.len(), self.inserted, self.expired);
+        let counts = (self.len(), self.inserted, self.expired);
         same(
             "metrics",
             (told.len(), told.inserted(), told.expired()),
@@ -586,7 +666,17 @@ impl Delayed {
         same("a look", told, item.map(|item| item.value))?;
         let told = map.deadline(&key).map(|deadline| self.clock.at(deadline));
         let told = told.map(|told| told.min(FAR));
-        same("deadline", told, item.map(|item| item.deadline))
+        same("deadline", told, item.map(|item| item.deadline))?;
+        let told = map.expiry(&key).map(|left| self.told_of(left, now));
+        same("expiry", told, item.map(|item| left_of(&item, now)))
+    }
+
+    /// The deadline and the rest of the longest life that an `Expiry` tells now.
+    fn told_of(&self, left: Expiry, now: Now) -> (At, Option<Duration>) {
+        let deadline = left.deadline_from(self.clock.instant(now.at));
+        let life = left.longest_life();
+        let life = life.filter(|&life| after(now.at, life) < FAR);
+        (self.clock.at(deadline).min(FAR), life)
     }
 
     pub(crate) fn ask_keys(&self, now: Now) -> Result<(), String> {
@@ -595,14 +685,14 @@ impl Delayed {
         };
         let mut shown = HashMap::new();
         let mut seen = 0;
-        map.for_each(|key, value, deadline| {
+        map.for_each(|key, value, left| {
             seen += 1;
-            shown.insert(*key, (*value, self.clock.at(deadline).min(FAR)));
+            shown.insert(*key, (*value, self.told_of(left, now)));
         });
         same("the keys of for_each", seen, shown.len())?;
-        let deadline = |key| self.items[&key].deadline;
+        let left = |key| left_of(&self.items[&key], now);
         let pending = self.all_pending(now).into_iter();
-        let expected = pending.map(|(key, value)| (key, (value, deadline(key))));
+        let expected = pending.map(|(key, value)| (key, (value, left(key))));
         same("for_each", shown, expected.collect())
     }
 
@@ -642,14 +732,14 @@ impl Delayed {
 
     pub(crate) fn armed(&self) -> Armed {
         let is_counted = self.stream.is_some() && self.was_polled;
-        (0, usize::from(is_counted && !self.items.is_empty()))
+        (0, usize::from(is_counted && self.len() > 0))
     }
 
     /// When it makes time run, if it does.
     pub(crate) fn runs_to(&self) -> Option<(u64, At)> {
         // A stream that was woken to look may have its timer all the same.
         self.stream.as_ref().filter(|_| self.was_polled)?;
-        let dues = self.items.values().map(|item| (item.wakes, item.deadline));
+        let dues = self.all().map(|item| (item.wakes, item.deadline));
         dues.min()
     }
 }
@@ -670,8 +760,11 @@ fn churned(random: &mut Rng, keys: Count) -> Op {
         15 => Op::PutWithin(key, delay, Some(5 * delay / 4)),
         16..24 => Op::Delay(key, delay, None),
         24..26 => Op::DelayUntil(key, past),
-        26 if random.bool() => Op::TouchOrPut(key, delay, Some(5 * delay / 4)),
-        26 => Op::Touch(key, delay, None),
+        26 => match random.u8(..3) {
+            0 => Op::Touch(key, delay, None),
+            1 => Op::SetIf(key, delay, None),
+            _ => Op::Upsert(key, delay, Some(5 * delay / 4)),
+        },
         27..29 => Op::ExpireValue(key),
         29..33 => Op::Take(key),
         33 => Op::Update(key),

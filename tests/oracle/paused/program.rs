@@ -72,7 +72,6 @@ pub(crate) enum Op {
     PollDeadlineSpent(Nth),
     Call(Nth, ByKey, Call),
     Restart(Nth),
-    Remove(Nth),
     RemoveByKey(Nth),
     DropDeadline(Nth),
     /// From the first key on so many, due after so long and at random within a spread.
@@ -82,7 +81,7 @@ pub(crate) enum Op {
     Drain,
     ExpireAll,
     CloseDeadlineMap,
-    /// Its limit, where zero is none.
+    /// Its capacity, where zero is none.
     NewDeadlineMap(TimerNumber, u8),
 
     // Delayed values.
@@ -95,11 +94,12 @@ pub(crate) enum Op {
     PutMany(u16, Count, Micros, Micros, Seed),
     /// Among so many keys, so many random calls by key, one after the other.
     Churn(Count, Count, Seed),
-    /// A limit is ignored, and so is that of a touch.
+    /// A longest life is ignored, and so is that of a touch.
     Delay(ValueKey, Micros, Limit),
     DelayUntil(ValueKey, Offset),
     Touch(ValueKey, Micros, Limit),
-    TouchOrPut(ValueKey, Micros, Limit),
+    SetIf(ValueKey, Micros, Limit),
+    Upsert(ValueKey, Micros, Limit),
     ExpireValue(ValueKey),
     Take(ValueKey),
     /// The keys with that rest, of three.
@@ -438,8 +438,7 @@ impl Maker {
             76..79 => Op::Call(nth, by_key, Call::Cancel),
             79..82 => Op::Call(nth, by_key, Call::Expire),
             82..88 => Op::Restart(nth),
-            88 => Op::Remove(nth),
-            89 => Op::RemoveByKey(nth),
+            88 | 89 => Op::RemoveByKey(nth),
             90..94 => Op::DropDeadline(nth),
             94 if self.random.u8(..4) == 0 => Op::InsertMany(
                 self.random.u16(..1_000),
@@ -465,7 +464,7 @@ impl Maker {
         let key = self.random.u16(..self.keys);
         match self.random.u8(..100) {
             0..16 => Op::Put(key, self.micros()),
-            16..20 => Op::TouchOrPut(key, self.micros(), self.limit()),
+            16..20 => Op::Upsert(key, self.micros(), self.limit()),
             20..24 => Op::PutAt(key, self.offset(), self.limit()),
             24..27 => Op::PutIfAbsent(key, self.micros(), self.limit()),
             27..30 => Op::PutWithin(key, self.micros(), Some(self.micros())),
@@ -482,7 +481,8 @@ impl Maker {
                 self.random.u64(..),
             ),
             31..41 => Op::Delay(key, self.micros(), self.limit()),
-            41..46 => Op::DelayUntil(key, self.offset()),
+            41..44 => Op::DelayUntil(key, self.offset()),
+            44 | 45 => Op::SetIf(key, self.micros(), self.limit()),
             46 | 47 => Op::Touch(key, self.micros(), self.limit()),
             48 => Op::Update(key),
             49..53 => Op::ExpireValue(key),

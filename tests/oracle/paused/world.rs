@@ -345,7 +345,6 @@ impl World {
         | Op::PollDeadlineSpent(nth)
         | Op::Call(nth, ..)
         | Op::Restart(nth)
-        | Op::Remove(nth)
         | Op::RemoveByKey(nth)
         | Op::DropDeadline(nth)) = *op
         else {
@@ -370,16 +369,6 @@ impl World {
                 timed.call(call, by_key.then_some(&self.map), now, clock)?;
             }
             Op::Restart(..) => timed.restart(now),
-            Op::Remove(..) => {
-                let Some(keyed) = timed.keyed() else {
-                    return Ok(());
-                };
-                let told = self.map.compare_and_remove(keyed);
-                same("compare_and_remove", told, timed.key.is_some())?;
-                if timed.key.take().is_some() {
-                    timed.end(End::Cancelled, now);
-                }
-            }
             Op::RemoveByKey(..) => {
                 if let Some(key) = timed.key.take() {
                     let told = [self.map.remove(&key), self.map.remove(&key)];

@@ -33,14 +33,15 @@ fn is_refused<R>(call: impl FnOnce() -> R) -> bool {
 fn a_call_to_its_own_map_in_a_closure_panics_in_debug_builds() {
     in_time(|| {
         with_both(|_, map| {
-            assert!(is_refused(|| map.retain(|key, _| map.reset(key, MS))));
+            assert!(is_refused(|| map.retain(|key, _| map.set(key, MS))));
             assert!(is_refused(|| map.update(&1, |_| map.remove(&2))));
             assert!(is_refused(|| map.update(&1, |_| map.drain())));
             assert!(is_refused(|| map.touch(&1, MS, |_| map.expire_all())));
             let make = || map.len() as u32 + u32::from(map.contains_key(&1));
-            assert!(is_refused(|| map.touch_or_insert_with(2, MS, make, |_| ())));
+            assert!(is_refused(|| map.upsert(2, MS, make, |_| ())));
             let insert = |_: &u32| map.insert(1, 1, MS).is_ok();
             assert!(is_refused(|| map.remove_if(&1, insert)));
+            assert!(is_refused(|| map.set_if(&1, MS, insert)));
             assert!(map.deadline(&1) > Some(Instant::now() + MS) && map.len() == 1);
         });
         with_both(|map, _| {
@@ -175,7 +176,10 @@ async fn a_call_hashes_its_key_once() {
     once("replace", &mut || insert(2) == Ok(Some(1)));
     let insert = || values.insert_if_absent(key(), 3, HOUR);
     once("absent", &mut || insert().is_err());
-    once("reset", &mut || values.reset(&key(), HOUR));
+    once("set", &mut || values.set(&key(), HOUR));
+    once("set_if", &mut || values.set_if(&key(), HOUR, |_| true));
+    let upsert = || values.upsert(key(), HOUR, || 4, |_| ());
+    once("upsert", &mut || upsert().is_ok());
     let touch = || values.touch(&key(), HOUR, |_| ());
     once("touch", &mut || touch().is_some());
     once("remove", &mut || values.remove(&key()).is_some());

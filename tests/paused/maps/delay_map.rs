@@ -67,7 +67,7 @@ async fn a_value_that_is_due_later_than_others_wakes_nobody() {
     map.insert(1, (), HOUR).unwrap();
     assert_pending!(expired.poll_next());
     map.insert(2, (), 2 * HOUR).unwrap();
-    assert!(map.reset(&2, 3 * HOUR) && map.remove(&2).is_some());
+    assert!(map.set(&2, 3 * HOUR) && map.remove(&2).is_some());
     assert!(!expired.is_woken());
     map.insert(3, (), MS).unwrap();
     assert!(expired.is_woken());

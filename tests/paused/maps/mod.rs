@@ -4,8 +4,8 @@
 
 mod closures;
 mod delay_map;
+mod due;
 mod expiry;
-mod over;
 
 use std::cell::Cell;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
@@ -115,8 +115,8 @@ async fn a_reset_whose_deadline_is_replaced_meanwhile_resets_the_newer_one() {
 #[tokio::test(start_paused = true)]
 async fn any_hasher_finds_a_deadline_by_a_borrowed_key() {
     let timer = Timer::current();
-    for limit in [usize::MAX, 500] {
-        let map = DeadlineMap::with_limit_and_hasher(&timer, limit, Colliding::default());
+    for capacity in [usize::MAX, 500] {
+        let map = DeadlineMap::with_limit_and_hasher(&timer, capacity, Colliding::default());
         let insert = |key: u32| map.insert(key.to_string(), HOUR).unwrap();
         let mut keyed: Vec<_> = (0..500).map(insert).collect();
         assert!(map.contains_key("7") && !map.contains_key("500") && map.reset("7"));
@@ -133,16 +133,18 @@ async fn any_hasher_finds_a_deadline_by_a_borrowed_key() {
 #[tokio::test(start_paused = true)]
 async fn any_hasher_finds_a_value_by_a_borrowed_key() {
     let timer = Timer::current();
-    for limit in [usize::MAX, 500] {
+    for capacity in [usize::MAX, 500] {
         let hasher = Colliding::default();
-        let (map, _expired) = DelayMap::with_limit_and_hasher(&timer, limit, hasher);
+        let (map, _expired) = DelayMap::with_limit_and_hasher(&timer, capacity, hasher);
         let map = map.downgrade().upgrade().unwrap().clone();
         assert!((0..500).all(|key: u32| map.insert(key.to_string(), key, HOUR) == Ok(None)));
-        assert!(map.contains_key("7") && !map.contains_key("500") && map.reset("7", MS));
+        assert!(map.contains_key("7") && !map.contains_key("500") && map.set("7", MS));
         let due = Instant::now() + 2 * MS;
-        assert!(map.reset("7", due) && map.deadline("7") == Some(due));
+        assert!(map.set("7", due) && map.deadline("7") == Some(due));
         assert_eq!(map.update("7", |value| *value), Some(7));
         assert_eq!(map.touch("7", MS, |value| *value), Some(7));
+        assert!(!map.set_if("7", HOUR, |_| false) && map.set_if("7", MS, |value| *value == 7));
+        assert_eq!(map.expiry("7"), Some((Instant::now() + MS).into()));
         assert_eq!(map.remove_if("7", |_| false), None);
         assert_eq!(map.remove("7"), Some(7));
         assert!(map.expire("8") && map.remove("8").is_none());
