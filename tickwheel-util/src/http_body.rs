@@ -271,7 +271,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether a time was over: [`Idle`](Error::Idle) or [`Total`](Error::Total).
+    /// Whether a timeout has elapsed: [`Idle`](Error::Idle) or [`Total`](Error::Total).
     ///
     /// # Examples
     ///

@@ -3,7 +3,7 @@
 //! Invariants:
 //!
 //! - A timer is armed only from the first poll in which the operation has to wait until
-//!   [`stop`](WaitTimeout::stop), or until its time is over.
+//!   [`stop`](WaitTimeout::stop), or until its timeout has elapsed.
 //! - The waiting task is kept in `waiting`, or was woken.
 //! - A timeout that is set counts from the next poll, for which a waiting task is woken. If its
 //!   operation was dropped, which cannot be seen here, the next one has the whole timeout.
@@ -51,8 +51,8 @@ impl WaitTimeout {
         }
     }
 
-    /// The operation has to wait. Ready if its time is over. `had_budget`: whether the task had a
-    /// budget before the operation was polled; if not, it is tried again first.
+    /// The operation has to wait. Ready if its timeout has elapsed. `had_budget`: whether the task
+    /// had a budget before the operation was polled; if not, it is tried again first.
     pub(crate) fn poll(
         &mut self,
         had_budget: bool,

@@ -126,7 +126,7 @@ fn deadline_on<'a>(timer: &'a Timer, word: &'a Arc<Word>) -> DeadlineRef<'a> {
     DeadlineRef { shard, word }
 }
 
-/// Small, because a look-up reads it from memory, and a table has room for two to three for each key.
+/// Small, because a look-up reads it from memory, and a table has room for two to three a key.
 /// The look-up reads the word next, which has the hash and the shard. With a `ResetHandle` and the
 /// hash here, the words need no tag and a reset takes 3 % fewer instructions, but a key of 8 bytes
 /// takes 233 bytes in place of 186 in all.

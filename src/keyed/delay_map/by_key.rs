@@ -20,9 +20,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     ///
     /// # Errors
     ///
-    /// Both return key and value. [`InsertError::AtCapacity`] if no value is under the key
-    /// and the map is full. [`InsertError::Closed`] if the map is closed, or a wait on the timer has noticed
-    /// that its runtime has shut down. Until then [`drain`](DelayMap::drain) returns the value.
+    /// Both return key and value. [`InsertError::AtCapacity`] if no value is under the key and the
+    /// map is full. [`InsertError::Closed`] if the map is closed, or a wait on the timer has
+    /// noticed that its runtime has shut down. Until then [`drain`](DelayMap::drain) returns the value.
     ///
     /// # Example
     ///
@@ -115,9 +115,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         let Some((part, index, now)) = self.find_pending(key) else {
             return false;
         };
-        let is_mine = is_mine(&part.items.at(index).value);
+        let item = part.items.at(index);
+        let is_mine = is_mine(&item.value);
         if is_mine {
-            self.set_at(part, index, expiry, now);
+            let deadline = expiry.due(self.inner.clock(), now).min(item.latest_due);
+            self.set_at(part, index, now, deadline);
         }
         is_mine
     }
@@ -145,8 +147,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         self.remove_if(key, |_| true)
     }
 
-    /// [`update`](DelayMap::update) and [`set`](DelayMap::set) in one atomic step. `None` if the key
-    /// is missing or its value due.
+    /// [`update`](DelayMap::update) and [`set`](DelayMap::set) in one atomic step. `None` if the
+    /// key is missing or its value due.
     ///
     /// It sets the due whatever `act` finds. A caller that may have lost the key to another one
     /// calls [`set_if`](DelayMap::set_if), whose closure can decline.
@@ -196,8 +198,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     /// # Errors
     ///
     /// Both return the key, and neither closure was called. [`InsertError::AtCapacity`] if a new
-    /// value is needed and the map is full; a value that is due under the key counts
-    /// until it has come out. [`InsertError::Closed`] as for an [`insert`](DelayMap::insert), if a new value is
+    /// value is needed and the map is full; a value that is due under the key counts until it has
+    /// come out. [`InsertError::Closed`] as for an [`insert`](DelayMap::insert), if a new value is
     /// needed.
     ///
     /// # Panics
@@ -477,8 +479,10 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         expiry: Expiry,
         now: Moment,
     ) -> R {
-        let result = act(&mut part.items.at_mut(index).value);
-        self.set_at(part, index, expiry, now);
+        let item = part.items.at_mut(index);
+        let result = act(&mut item.value);
+        let deadline = expiry.due(self.inner.clock(), now).min(item.latest_due);
+        self.set_at(part, index, now, deadline);
         result
     }
 
@@ -488,11 +492,9 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         &self,
         mut part: LockedPart<'_, K, V>,
         index: u32,
-        expiry: Expiry,
         now: Moment,
+        deadline: Moment,
     ) {
-        let latest_due = part.items.at(index).latest_due;
-        let deadline = expiry.due(self.inner.clock(), now).min(latest_due);
         let schedule = self.inner.schedule_for(now, deadline);
         part.set(index, schedule);
         self.inner.finish(part, Some(schedule.tick));

@@ -126,8 +126,8 @@ impl<K: Hash + Eq, V> DelayMap<K, V> {
         Self::with_limit(timer, usize::MAX)
     }
 
-    /// An empty map that holds at most `capacity` values, and its stream. A value that is due counts
-    /// until the stream has taken it.
+    /// An empty map that holds at most `capacity` values, and its stream. A value that is due
+    /// counts until the stream has taken it.
     ///
     /// ```
     /// # use tickwheel::{DelayMap, Duration, Timer, error::InsertError};
@@ -190,8 +190,9 @@ impl<K, V, S> DelayMap<K, V, S> {
     }
 
     /// Calls `act` with each key whose value is pending, the value and the [`Expiry`] that it has
-    /// left, in no order. It skips a value that is due. It shows a value that stays pending exactly once, and may miss
-    /// one that comes or goes, or that is removed and inserted under another key.
+    /// left, in no order. It skips a value that is due. It shows a value that stays pending exactly
+    /// once, and may miss one that comes or goes, or that is removed and inserted under another
+    /// key.
     ///
     /// # Panics
     ///

@@ -440,7 +440,7 @@ impl Delayed {
             return false;
         };
         let is_pending = item.deadline > now.at;
-        // Its deadline may have passed, and its tick not have begun.
+        // Its deadline may have come, and its tick not have begun.
         if is_pending || item.tick > self.ticks.current(now.at) {
             let deadline = item.deadline.min(now.at);
             self.set(key, item.value, (deadline, item.latest_due), now);

@@ -253,7 +253,7 @@ impl<T> TimeoutStream<T> {
 }
 
 /// Ends a poll of the stream. A result ends the time of the operation, and one that has to wait
-/// fails once its time is over.
+/// fails once its timeout has elapsed.
 #[inline]
 fn within<R>(
     timeout: &mut WaitTimeout,

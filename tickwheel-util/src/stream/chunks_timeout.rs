@@ -20,7 +20,7 @@ pin_project! {
     /// A stream of chunks of items:
     /// [`StreamExt::chunks_timeout`](super::StreamExt::chunks_timeout).
     ///
-    /// A chunk is never empty. It is yielded when it has `max_size` items, when its time is over
+    /// A chunk is never empty. It is yielded when it has `max_size` items, when its time is up
     /// and the inner stream has no item ready, and at the end of the stream. It behaves like
     /// tokio-stream's `ChunksTimeout`. What differs is said below: the budget and the memory.
     ///

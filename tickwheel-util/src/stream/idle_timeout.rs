@@ -29,7 +29,7 @@ pin_project! {
     ///   takes, unlike [`TimeoutRepeating`](super::TimeoutRepeating).
     /// - **Gaps.** The first begins at the construction, each later one with an item, and includes
     ///   the work of the consumer. The end of the stream ends the last one. A ready item wins, even
-    ///   over a gap that is over.
+    ///   over a gap that has ended.
     /// - **A consumer that works for longer** than the timeout may be told of a peer that is
     ///   healthy. Bound each wait there in its place: `timeout(d, stream.next())`.
     /// - **Zero** reports each item that is not ready by the next tick. [`Duration::MAX`] reports
@@ -39,7 +39,7 @@ pin_project! {
     /// - **Cancel safe.** Dropping `next()` loses no item, and the gap goes on. It is fused.
     /// - **Cost.** The construction arms one [`Deadline`]. An item resets it, which takes no lock.
     ///   Each poll that has to wait takes one short lock of the timer's shard. The first item after
-    ///   a gap that is over takes two.
+    ///   a gap that has ended takes two.
     #[derive(Debug)]
     #[must_use = "streams do nothing unless polled"]
     pub struct IdleTimeout<S> {
@@ -70,7 +70,7 @@ impl Gap {
 
     fn start_anew(&mut self) {
         self.is_reported = false;
-        // Without a lock, unless the last gap is over.
+        // Without a lock, unless the last gap has ended.
         if !self.handle.reset() {
             self.deadline.restart();
         }

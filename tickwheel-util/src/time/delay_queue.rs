@@ -175,7 +175,7 @@ impl<T> DelayQueue<T> {
         self.insert_due(value, self.tick_after(timeout))
     }
 
-    /// Inserts a value, to come out at an instant, or at once if that has passed.
+    /// Inserts a value, to come out at an instant, or at once if that lies in the past.
     ///
     /// It is [`insert`](DelayQueue::insert) for an absolute time.
     ///
@@ -329,7 +329,7 @@ impl<T> DelayQueue<T> {
         self.reset_due(key, self.tick_after(timeout));
     }
 
-    /// Moves a value, to come out at an instant, or at once if that has passed.
+    /// Moves a value, to come out at an instant, or at once if that lies in the past.
     ///
     /// It is [`reset`](DelayQueue::reset) for an absolute time.
     ///
@@ -508,8 +508,8 @@ impl<T> DelayQueue<T> {
         self.wheel.is_empty()
     }
 
-    /// About four billion: how many values a queue can hold at all. It says nothing of memory, which
-    /// follows the values.
+    /// About four billion: how many values a queue can hold at all. It says nothing of memory,
+    /// which follows the values.
     ///
     /// # Examples
     ///
