@@ -22,7 +22,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     ///
     /// Both return key and value. [`InsertError::AtCapacity`] if no value is under the key and the
     /// map is full. [`InsertError::Closed`] if the map is closed, or a wait on the timer has
-    /// noticed that its runtime has shut down. Until then [`drain`](DelayMap::drain) returns the value.
+    /// noticed that its runtime has shut down. Until then [`drain`](DelayMap::drain) returns the
+    /// value.
     ///
     /// # Example
     ///

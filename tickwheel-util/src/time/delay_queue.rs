@@ -515,23 +515,49 @@ impl<T> DelayQueue<T> {
     ///
     /// ```
     /// # use tickwheel_util::time::DelayQueue;
-    /// let mut queue = DelayQueue::<u8>::new();
-    /// queue.reserve(1_000);
-    /// queue.shrink_to_fit();
-    /// queue.compact();
-    /// assert_eq!(queue.capacity(), u32::MAX as usize); // as at first
+    /// assert_eq!(DelayQueue::<u8>::with_capacity(10).capacity(), u32::MAX as usize);
     /// ```
     pub fn capacity(&self) -> usize {
         u32::MAX as usize
     }
 
     /// Does nothing: memory follows the values.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use tickwheel_util::time::DelayQueue;
+    /// let mut queue = DelayQueue::new();
+    /// let key = queue.insert("one", tickwheel::Duration::from_secs(1));
+    /// queue.reserve(10); // not needed
+    /// assert_eq!(queue.remove(&key).into_inner(), "one");
+    /// ```
     pub fn reserve(&mut self, _additional: usize) {}
 
     /// Does nothing: memory follows the values.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use tickwheel_util::time::DelayQueue;
+    /// let mut queue = DelayQueue::new();
+    /// let key = queue.insert("one", tickwheel::Duration::from_secs(1));
+    /// queue.shrink_to_fit(); // not needed
+    /// assert_eq!(queue.remove(&key).into_inner(), "one");
+    /// ```
     pub fn shrink_to_fit(&mut self) {}
 
     /// Does nothing: keys and values never move.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # use tickwheel_util::time::DelayQueue;
+    /// let mut queue = DelayQueue::new();
+    /// let key = queue.insert("one", tickwheel::Duration::from_secs(1));
+    /// queue.compact(); // its key stays good, as without it
+    /// assert_eq!(queue.remove(&key).into_inner(), "one");
+    /// ```
     pub fn compact(&mut self) {}
 
     /// Whether the poller has to learn of a value that becomes due at this tick.
