@@ -28,7 +28,7 @@ pub use sleep_until::{SleepUntil, sleep_until};
 ///   jump.
 /// - *Absolute*, such as nine o'clock: a task awaits [`sleep_until`], which checks the wall clock
 ///   again. For many at once, read it each minute, translate again, and move the armed ones with
-///   [`DelayMap::reset`](crate::DelayMap::reset).
+///   [`DelayMap::set`](crate::DelayMap::set).
 ///
 /// Without a jump the two clocks may drift apart slowly, for example while NTP slews the wall
 /// clock. Under tokio's paused clock only instants are virtual: a test makes its pair with
