@@ -127,7 +127,7 @@ async fn with_a_left_value(
 async fn an_upsert_leaves_what_is_due_to_the_stream() {
     for tick in [MS, 100 * MS] {
         let (map, mut ended) = with_a_left_value(tick, usize::MAX).await;
-        assert_eq!((map.len(), map.metrics().len), (2, 2), "{tick:?}");
+        assert_eq!((map.len(), map.metrics().len()), (2, 2), "{tick:?}");
         assert_eq!(map.update(&1, |value| *value), Some(8), "{tick:?}");
         assert_eq!(
             map.insert(1, 9, HOUR),
@@ -142,7 +142,7 @@ async fn an_upsert_leaves_what_is_due_to_the_stream() {
         assert_eq!((map.len(), map.contains_key(&1)), (1, true), "{tick:?}");
         assert_eq!(map.remove(&1), Some(9), "{tick:?}");
         let counts = map.metrics();
-        assert_eq!((counts.len, counts.inserted, counts.expired), (0, 3, 1));
+        assert_eq!((counts.len(), counts.inserted(), counts.expired()), (0, 3, 1));
     }
 }
 
