@@ -5,6 +5,8 @@ use std::task::{Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::word::MapTag;
 use super::*;
 use crate::clock::tick::TickLength;
@@ -92,6 +94,32 @@ fn a_spared_deadline_is_late_from_the_end_of_its_grace_on() {
     assert_eq!(word.outcome(), Poll::Pending);
     shard.fire_batch(Tick::new(500), at(503), Tick::new(300), &mut wakers);
     assert_eq!(shard.counts().fired.sum, 3_000_000);
+}
+
+/// The clock stands at a minute, and the stall went from 20 to 59 seconds.
+#[test]
+fn a_spared_deadline_counts_once_whether_a_call_or_the_driver_finds_it() {
+    for is_found_by_driver in [false, true] {
+        let epoch = Instant::now().checked_sub(60_000 * MS).unwrap();
+        let clock = Clock::new(None, TickLength::new(MS).unwrap(), epoch, true);
+        let shard = Arc::new(Shard::new(Arc::new(clock), Arc::new(NoDriver), 0));
+        let word = shard.arm_deadline(at(0), 50_000 * MS, MapTag::default());
+        let stalls = shard.clock().stalls();
+        stalls.wait_from(Tick::new(20_000));
+        assert!(stalls.turn_begins(at(59_000), || false).is_some());
+        stalls.wait_from(Tick::NEVER);
+        if is_found_by_driver {
+            let now = Tick::new(59_500);
+            shard.fire_batch(now, at(59_500), now, &mut Vec::new());
+        }
+        let (shard, word) = (&shard, &word);
+        for _ in 0..2 {
+            // To before its due, which stays.
+            assert!(DeadlineRef { shard, word }.change(Change::ResetFrom(at(0))));
+        }
+        assert_eq!(shard.counts().spared, 1, "{is_found_by_driver}");
+        assert_eq!(word.due(), Some(Tick::new(50_000)));
+    }
 }
 
 #[test]
