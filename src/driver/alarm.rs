@@ -62,6 +62,9 @@
 //!   fence in between, so one of the two sees the other.
 //! - *The alarm fires while a turn waits, as another thread holds the lock.* The request that it
 //!   notes (Q) sets the alarm for the wait's last tick. If that has passed, a task makes the turn.
+//! - *The wait's last tick has passed when the alarm is set for it.* The turn is then made at once,
+//!   and no task is started. So the stalls are told that none runs, or they would leave what is due
+//!   to it for ever.
 //! - *A task that makes a turn finds the lock taken*, maybe by the thread that has left the turn to
 //!   it. The request that it notes leaves another turn to a task. That of the task that ends a wait
 //!   finds the wait over.
@@ -130,6 +133,8 @@ pub(crate) enum Step {
     /// T1: a turn has come at this moment. It takes the alarm, unless it is late by a stall: then
     /// it waits until a tick.
     Begins(Moment),
+    /// T1: the turn does not wait after all, because that tick has passed.
+    WaitFails,
     /// T1: a turn that has waited takes the alarm, at this moment.
     WaitEnds(Moment),
     /// T2: a turn that has fired all that is due at `now` has read the expiries. The earliest is
@@ -478,7 +483,7 @@ impl State {
         *self = State::Waiting(parts, late.until);
         let is_set = self.living_alarm()?.set(late.until).is_ok();
         if !is_set {
-            hooks.note(Step::WaitEnds(now));
+            hooks.note(Step::WaitFails);
         }
         is_set.then_some(Wait::Begins(late))
     }

@@ -269,6 +269,7 @@ impl Hooks for Driver {
     fn note(&self, step: Step) -> Option<Late> {
         match step {
             Step::Begins(now) => return self.begin_wait(now),
+            Step::WaitFails => self.clock.stalls().tasks_have_run(),
             Step::WaitEnds(now) => self.rounds.end(now),
             Step::Ends { next, now } => self.clock.stalls().turn_ends(next, now),
             Step::Sets { tick, now } => return self.note_wait(tick, now),
@@ -555,6 +556,45 @@ mod tests {
         driver.handle_alarm();
         assert!(driver.clock.has_ended());
         assert!(!stalls.is_left_to_driver(now));
+    }
+
+    /// No task was started that would say so.
+    #[test]
+    fn a_wait_that_cannot_begin_leaves_no_tasks_to_run() {
+        let driver = driver_of_a_second(None);
+        begin(&driver, |_| false);
+        let (stalls, now) = (driver.clock.stalls(), driver.clock.now());
+        stalls.let_tasks_run();
+        stalls.wait_from(Tick::FIRST);
+        assert!(stalls.is_left_to_driver(now), "a turn would wait");
+        driver.handle_alarm();
+        assert!(!stalls.is_left_to_driver(now));
+    }
+
+    #[test]
+    fn a_turn_notes_since_when_the_next_timer_waits() {
+        let driver = driver();
+        let shards = [shard(&driver, 0)];
+        let first = None::<fn(&mut Option<Moment>) -> bool>;
+        driver.begin_with(&shards, || Calls { first, ended: None });
+        let due = Tick::new(3_600_000);
+        assert!(shards[0].arm(due, Waker::noop().clone()).is_some());
+        let stalls = driver.clock.stalls();
+        stalls.wait_from(Tick::NEVER);
+        driver.handle_alarm();
+        assert_eq!((stalls.waits_since(), stalls.late_since()), (due, due));
+    }
+
+    /// What is armed for it later is due at once.
+    #[test]
+    fn a_tick_that_the_alarm_is_too_late_for_is_noted() {
+        let driver = driver();
+        begin(&driver, |_| false);
+        set_earlier(&driver, Tick::new(5));
+        assert_eq!(
+            [5, 6].map(|tick| driver.clock.has_missed(Tick::new(tick))),
+            [true, false]
+        );
     }
 
     struct OfTask;
