@@ -241,7 +241,7 @@ impl ResetHandle {
     /// # });
     /// ```
     pub fn cancel(&self) -> bool {
-        self.as_ref().settle(Err(Cancelled::BY_HANDLE)).is_some()
+        self.as_ref().end(Err(Cancelled::BY_HANDLE)).is_some()
     }
 
     /// Expires the deadline now, which resolves to `Ok(())`. `false` if it had already ended.
@@ -255,7 +255,7 @@ impl ResetHandle {
     /// # });
     /// ```
     pub fn expire(&self) -> bool {
-        self.as_ref().settle(EXPIRED).is_some()
+        self.as_ref().end(EXPIRED).is_some()
     }
 
     /// Whether the deadline has neither expired nor been cancelled.

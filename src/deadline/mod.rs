@@ -2,7 +2,7 @@
 //! handles and its timer in the wheel.
 //!
 //! Invariant: only the deadline restarts its word, through `&mut`. So a word that it has seen
-//! settled stays settled until then, and another poll returns the same answer.
+//! ended stays so until then, and another poll returns the same answer.
 
 mod handle;
 pub mod warn_before;

@@ -37,7 +37,7 @@
 //! the clock. So if a message came before the deadline, a task that is polled after the deadline,
 //! but before the driver comes, finds only the message. A poll with the registered waker takes no
 //! lock either; see `shard::turned_to` for an armed sleep. For a deferred one the word replaces the
-//! tick: a turn and the closing settle it under the lock, and wake its waker afterwards. So if a
+//! tick: a turn and the closing end it under the lock, and wake its waker afterwards. So if a
 //! poll finds the word pending, that wake-up is yet to come.
 
 use std::fmt;

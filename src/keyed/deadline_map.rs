@@ -8,7 +8,7 @@
 //!
 //! Invariants:
 //!
-//! - An entry is taken out once, under the lock of its part. Its deadline is settled, and its key
+//! - An entry is taken out once, under the lock of its part. Its deadline ends, and its key
 //!   is dropped, under no lock of the map.
 //! - A [`KeyedDeadline`] finds its entry by the identity of its word, so an older one never takes
 //!   out a newer one's entry.
@@ -23,8 +23,8 @@
 //!   ended, and looks the key up again. If it acts in time, it came before the insert.
 //! - *A word leaves the map, and its owner restarts it, before a call acts.* The call acts on the
 //!   deadline that was the key's when it looked it up.
-//! - *Drain against expiry, cancel, reset, restart.* Each settles or moves the word, one after the
-//!   other. A drain returns the deadlines that it settled itself.
+//! - *Drain against expiry, cancel, reset, restart.* Each ends or moves the word, one after the
+//!   other. A drain returns the deadlines that it ended itself.
 //! - *An insert beside a close.* The insert asks under the lock of its part whether the map is
 //!   closed, and a close writes that with all parts locked. So the close takes the key out, or the
 //!   insert is an error.
@@ -274,7 +274,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         match inner.insert(&keyed.part, hash, entry, if_present) {
             Insertion::New => Ok(keyed),
             Insertion::Replaced { older, unused_key } => {
-                inner.deadline(&older).settle(Err(Cancelled::REPLACED));
+                inner.deadline(&older).end(Err(Cancelled::REPLACED));
                 // While `keyed` can still be dropped, because this is user code and may panic.
                 drop(unused_key);
                 Ok(keyed)
@@ -313,7 +313,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
             return false;
         };
         let deadline = self.inner.deadline(&entry.word);
-        deadline.settle(Err(Cancelled::BY_HANDLE));
+        deadline.end(Err(Cancelled::BY_HANDLE));
         true
     }
 
@@ -386,7 +386,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     where
         K: Borrow<Q>,
     {
-        let expire = |deadline: DeadlineRef<'_>| deadline.settle(EXPIRED).is_some();
+        let expire = |deadline: DeadlineRef<'_>| deadline.end(EXPIRED).is_some();
         self.act(key, |_| false, expire)
     }
 
@@ -527,12 +527,12 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
         let mut ended = Vec::new();
         for entry in parts.into_iter().flat_map(LinearHashTable::into_entries) {
             let deadline = inner.deadline(&entry.word);
-            match deadline.settle(Err(Cancelled::DRAINED)) {
+            match deadline.end(Err(Cancelled::DRAINED)) {
                 Some(due) => drained.push((entry.key, deadline.left(due))),
                 None => ended.push(entry.key),
             }
         }
-        // User code, so it runs after every deadline is settled.
+        // User code, so it runs after every deadline has ended.
         drop(ended);
         drained
     }
@@ -559,7 +559,7 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
             words.extend(part.iter().map(|entry| entry.word.clone()));
             drop(part);
             for word in words.drain(..) {
-                let due = inner.deadline(&word).settle(EXPIRED);
+                let due = inner.deadline(&word).end(EXPIRED);
                 expired += usize::from(due.is_some());
             }
         }

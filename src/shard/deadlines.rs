@@ -134,7 +134,7 @@ impl DeadlineRef<'_> {
         // After the end the deadline never becomes pending, not even for a moment, and no due from
         // before it counts.
         if shard.clock.has_ended() {
-            locked.word(word).end(Cancelled::SHUTDOWN);
+            locked.word(word).cancel(Cancelled::SHUTDOWN);
             locked.unlink_word(word);
             return locked.unlock_and_wake();
         }
@@ -187,10 +187,10 @@ impl DeadlineRef<'_> {
     }
 
     /// Ends a pending deadline, and returns its due. `None` if it had ended before.
-    pub(crate) fn settle(self, outcome: Outcome) -> Option<Tick> {
+    pub(crate) fn end(self, outcome: Outcome) -> Option<Tick> {
         let mut locked = self.shard.lock();
         locked.decide(self.word, self.now());
-        let due = locked.word(self.word).settle(outcome);
+        let due = locked.word(self.word).end(outcome);
         locked.unlink_word(self.word);
         locked.unlock_and_wake();
         due
@@ -200,7 +200,7 @@ impl DeadlineRef<'_> {
     pub(crate) fn cancel_unawaited(self) {
         if self.word.outcome().is_pending() {
             let mut locked = self.shard.lock();
-            locked.word(self.word).end(Cancelled::BY_HANDLE);
+            locked.word(self.word).cancel(Cancelled::BY_HANDLE);
             locked.unlink_word(self.word);
             locked.unlock();
         }
@@ -280,7 +280,7 @@ impl Locked<'_> {
     #[inline]
     fn link_word(&mut self, word: &Arc<Word>) {
         if self.shard.clock.has_ended() {
-            self.word(word).end(Cancelled::SHUTDOWN);
+            self.word(word).cancel(Cancelled::SHUTDOWN);
         }
         if let Some(due) = self.word(word).due() {
             let key = self.link(due, word);

@@ -342,7 +342,7 @@ impl Shard {
         for word in wheel.values_mut().filter_map(|entry| entry.word.as_ref()) {
             let word = word.locked(held);
             if let Some(Decision::Reschedule(_)) = word.expire_if(is_due) {
-                word.end(Cancelled::SHUTDOWN);
+                word.cancel(Cancelled::SHUTDOWN);
             }
         }
         let entries = wheel.take_all();

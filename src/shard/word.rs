@@ -303,7 +303,7 @@ impl LockedWord<'_> {
     }
 
     /// Ends the deadline, and returns its due. `None` if it had ended already.
-    pub(crate) fn settle(&self, outcome: Outcome) -> Option<Tick> {
+    pub(crate) fn end(&self, outcome: Outcome) -> Option<Tick> {
         self.update(|_| State::Ended(outcome))
     }
 
@@ -327,7 +327,7 @@ impl LockedWord<'_> {
     }
 
     /// Ends the deadline whatever its state, for a deadline with no waiter or no driver.
-    pub(crate) fn end(&self, cancelled: Cancelled) {
+    pub(crate) fn cancel(&self, cancelled: Cancelled) {
         self.store(State::Ended(Err(cancelled)));
     }
 

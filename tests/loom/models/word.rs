@@ -189,7 +189,7 @@ fn a_stale_timeout_does_not_outlive_a_cancel_and_a_restart() {
         let shared = Shared::new();
         let reset = shared.reset(6);
         shared.locked(|word| {
-            word.settle(EXPIRED);
+            word.end(EXPIRED);
             change(word, Change::SetTimeout(span(3)), 7);
             word.restart(Tick::new(10));
         });

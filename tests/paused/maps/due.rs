@@ -142,7 +142,10 @@ async fn an_upsert_leaves_what_is_due_to_the_stream() {
         assert_eq!((map.len(), map.contains_key(&1)), (1, true), "{tick:?}");
         assert_eq!(map.remove(&1), Some(9), "{tick:?}");
         let counts = map.metrics();
-        assert_eq!((counts.len(), counts.inserted(), counts.expired()), (0, 3, 1));
+        assert_eq!(
+            (counts.len(), counts.inserted(), counts.expired()),
+            (0, 3, 1)
+        );
     }
 }
 
