@@ -111,29 +111,37 @@ impl History {
             }));
         }
         // A deadline that was awaited keeps no clock busy after its end.
-        let is_call = |event: &&Event<Moment>| {
-            let is_end = matches!(event.act, Act::End(_) | Act::Take);
-            let is_awaited = || ends.iter().any(|(interval, _)| *interval == event.interval);
-            self.rules == Rules::Value || !(is_end && is_awaited())
+        let is_call = |event: &&Event<Moment>| match event.act {
+            Act::End(_) | Act::Take if self.rules == Rules::Deadline => {
+                !ends.iter().any(|(interval, _)| *interval == event.interval)
+            }
+            _ => true,
         };
+        let is_out = |event: &&Event<Moment>| matches!(event.act, Act::End(Outcome::Out { .. }));
         let called = calls.iter().map(|(_, event)| event).filter(is_call);
-        let called = called.map(|event| event.call.after.at);
-        let over = called.fold(last_held_up(), Duration::max);
+        let after = |event: &Event<Moment>| event.call.after.at;
+        let (outs, called): (Vec<_>, Vec<_>) = called.partition(is_out);
+        // A value that came out late excuses no other.
+        let over = called
+            .into_iter()
+            .map(after)
+            .fold(last_held_up(), Duration::max);
         // Only a deadline may live on after a stall.
         let grace = |now| match self.rules {
             Rules::Deadline => grace(world.tick, now),
             Rules::Value => Duration::ZERO,
         };
-        let mut last = over;
+        let mut last = outs.into_iter().map(after).fold(over, Duration::max);
         for interval in &intervals {
-            let (due, slack) = match interval.outcome {
-                Some(Outcome::Out { due, .. }) => (due.at, world.tick + MS),
-                Some(Outcome::Elapsed) if !interval.is_expired_by_call => (
-                    latest_due(&interval.moves, world.tick).at,
-                    world.tick + 3 * MS,
-                ),
+            let (due, is_rounded) = match interval.outcome {
+                Some(Outcome::Out { due, .. }) => (due.at, false),
+                Some(Outcome::Elapsed) if !interval.is_expired_by_call => {
+                    (latest_due(&interval.moves, world.tick).at, true)
+                }
                 _ => continue,
             };
+            let ticks = if is_rounded { 1 } else { 2 };
+            let slack = ticks * world.tick + 3 * MS;
             last = last.max(over.max(due) + grace(passed()));
             let end = ends.iter().find(|(number, _)| *number == interval.interval);
             let woken = end.and_then(|(_, woken)| *woken);
