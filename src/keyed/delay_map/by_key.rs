@@ -116,13 +116,11 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         let Some((part, index, now)) = self.find_pending(key) else {
             return false;
         };
-        let item = part.items.at(index);
-        let is_mine = is_mine(&item.value);
-        if is_mine {
-            let deadline = expiry.due(self.inner.clock(), now).min(item.latest_due);
-            self.set_at(part, index, now, deadline);
-        }
-        is_mine
+        let act = |value: &mut V| {
+            let is_mine = is_mine(value);
+            (is_mine, is_mine)
+        };
+        self.touch_at(part, index, act, expiry, now)
     }
 
     /// Removes a key and returns its value. `None` if the key is missing or its value due: that
@@ -184,6 +182,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     {
         let expiry = expiry.into();
         let (part, index, now) = self.find_pending(key)?;
+        let act = |value: &mut V| (act(value), true);
         Some(self.touch_at(part, index, act, expiry, now))
     }
 
@@ -240,6 +239,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         let now = inner.now();
         let pending = |&index: &u32| lookup.part.items.at(index).is_pending(now);
         if let Some(index) = lookup.found.filter(pending) {
+            let act = |value: &mut V| (act(value), true);
             let result = self.touch_at(lookup.part, index, act, expiry, now);
             // If this panics, the result is dropped, not lost.
             drop(key);
@@ -471,34 +471,26 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
         Ok(self.inner.insert(lookup, key, value, expiry, now))
     }
 
-    /// Calls `act` with a pending item's value, moves its deadline, and unlocks its part.
+    /// Calls `act` with a pending item's value, moves its deadline if that says so, and unlocks its
+    /// part.
     pub(super) fn touch_at<R>(
         &self,
         mut part: LockedPart<'_, K, V>,
         index: u32,
-        act: impl FnOnce(&mut V) -> R,
+        act: impl FnOnce(&mut V) -> (R, bool),
         expiry: Expiry,
         now: Moment,
     ) -> R {
         let item = part.items.at_mut(index);
-        let result = act(&mut item.value);
+        let (result, moves) = act(&mut item.value);
+        if !moves {
+            return result;
+        }
         let deadline = expiry.due(self.inner.clock(), now).min(item.latest_due);
-        self.set_at(part, index, now, deadline);
-        result
-    }
-
-    /// Moves the deadline of a pending item, and unlocks its part.
-    #[inline]
-    pub(super) fn set_at(
-        &self,
-        mut part: LockedPart<'_, K, V>,
-        index: u32,
-        now: Moment,
-        deadline: Moment,
-    ) {
         let schedule = self.inner.schedule_for(now, deadline);
         part.set(index, schedule);
         self.inner.finish(part, Some(schedule.tick));
+        result
     }
 
     /// The pending item of a key, and the time of that look.

@@ -270,18 +270,19 @@ impl<K, V> Inner<K, V> {
     ) -> Found<usize> {
         // Here, because no part is locked where nothing is due.
         self.table.check_reentry();
-        let (most, mut budget) = (most.min(AT_ONCE), BATCH);
-        match self.take_due_by_search(search, most, &mut budget, &mut take) {
-            Found::Nothing => {
-                search.present = self.clock().current_tick();
-                self.take_due_by_search(search, most, &mut budget, &mut take)
+        let (most, mut budget, mut is_present) = (most.min(AT_ONCE), BATCH, false);
+        loop {
+            let found = self.take_due_by_search(search, most, &mut budget, &mut take);
+            if is_present || found != Found::Nothing {
+                return found;
             }
-            found => found,
+            (search.present, is_present) = (self.clock().current_tick(), true);
         }
     }
 
     /// Takes what is due by the search's reading of the clock. No part is searched beyond the
     /// earliest tick of another one.
+    #[inline]
     fn take_due_by_search(
         &self,
         search: &mut Search,

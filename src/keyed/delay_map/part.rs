@@ -155,6 +155,7 @@ impl<K, V> DelayPart<K, V> {
 
     /// Takes out the first item that is due by a tick, and the others of its tick, at most `most`.
     /// Returns their number, and whether the part has more of that tick.
+    #[inline]
     pub(super) fn take_due(
         &mut self,
         by: Tick,
