@@ -9,9 +9,9 @@
 //! clock more than [`Sleep::reset_at`].
 //!
 //! `now`, `sleep_until` and `reset` go by the timer's clock. While its runtime runs, the deadline
-//! of an elapsed sleep is no later than `now`. When that runtime has shut down, a sleep continues for
-//! the time left on [`Timer::global`], on the system's clock. The trait has no error, and a panic
-//! would end the connection.
+//! of an elapsed sleep is no later than `now`. When that runtime has shut down, a sleep continues
+//! for the time left on [`Timer::global`], on the system's clock. The trait has no error, and a
+//! panic would end the connection.
 //!
 //! ```
 //! # tokio_test::block_on(async { tokio::time::pause();

@@ -1,5 +1,5 @@
-//! The tables and the picture that the program writes show the kept run, and each link of a document
-//! leads somewhere.
+//! The tables and the picture that the program writes show the kept run, and each link of a
+//! document leads somewhere.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -83,8 +83,8 @@ async fn bb8_closes() -> String {
     }
 }
 
-/// No timeout is around these queries. But the pool has one for a connection, which it tests by a ping
-/// when it hands it out, and once more when it comes back.
+/// No timeout is around these queries. But the pool has one for a connection, which it tests by a
+/// ping when it hands it out, and once more when it comes back.
 async fn sqlx_pooled() -> String {
     let pool = before_the_pause(sqlite().connect("sqlite::memory:")).await;
     let pool = pool.unwrap();

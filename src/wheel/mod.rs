@@ -33,8 +33,8 @@
 //!
 //! The calls of the table, in what order timers fire, and that no timer is due before `next_turn`.
 //! How many levels and slots there are, and which ticks `next_turn` names beyond that, may change
-//! in any version. A call that is not on this page is for `DelayQueue` of `tickwheel-util`. It stays
-//! for the releases of that crate which need it, and is no promise to others.
+//! in any version. A call that is not on this page is for `DelayQueue` of `tickwheel-util`. It
+//! stays for the releases of that crate which need it, and is no promise to others.
 //!
 //! # How it works
 //!
@@ -378,7 +378,7 @@ impl<T> Wheel<T> {
     }
 }
 
-/// Calls for `DelayQueue` of `tickwheel-util`: see what is stable in the head of the [module](self).
+/// Calls for `DelayQueue` of `tickwheel-util`. The head of the [module](self) says what is stable.
 #[doc(hidden)]
 impl<T> Wheel<T> {
     /// Returns the tick of the next turn for a timer that was just armed at `due`: that tick, or an

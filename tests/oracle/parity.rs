@@ -1,6 +1,6 @@
-//! The same program on `tokio::time` and on this crate, line by line: what was ready when, what each
-//! thing reported, and at which instants each task was woken. Some things are polled by hand, by one
-//! of two wakers. Others are tasks of their own, which use a sleep as `idioms` says.
+//! The same program on `tokio::time` and on this crate, line by line: what was ready when, what
+//! each thing reported, and at which instants each task was woken. Some things are polled by hand,
+//! by one of two wakers. Others are tasks of their own, which use a sleep as `idioms` says.
 //!
 //! These differences are legitimate, and the programs or the comparison leave them out. Each is in
 //! `docs/MIGRATION.md`.

@@ -166,8 +166,8 @@ fn of_two_resets_the_later_one_counts() {
     });
 }
 
-/// Fails when `change` leaves the version as it is, when it writes the timeout after that, or when a
-/// reset reads the timeout before the word.
+/// Fails when `change` leaves the version as it is, when it writes the timeout after that, or when
+/// a reset reads the timeout before the word.
 #[test]
 fn a_reset_beside_set_timeout_takes_no_stale_timeout_with_it() {
     loom::model(|| {
