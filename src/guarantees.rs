@@ -9,9 +9,9 @@
 //! | **Never early**, as the clock of its runtime reads it | `tests/oracle/main.rs`, `soak/tests/histories.rs`, `soak/tests/held_up.rs` |
 //! | **At most one tick late**, on top of tokio's rounding and scheduling, and of a wait after a stall | `tests/oracle/main.rs`, `tests/paused/timer/metrics.rs`, `soak/tests/held_up.rs` |
 //! | **Stalls do not count** against a [`Deadline`]: after a stall live connections get time to show that they are alive | `src/clock/stalls_tests.rs`, `soak/tests/stalls.rs`, `examples/keepalive-server/tests/process.rs` |
-//! | **After a stall what lies unread is read first**, and wins over a timer, by the import alone, unless the task that reads it first awaits something else | `soak/tests/unread.rs`, `soak/tests/held_up.rs`, `examples/keepalive-server/tests/process.rs` |
-//! | **Exactly one outcome**: a reset that returns `true` moved the deadline, and one that returns `false` came after its end | `tests/loom/models/word.rs`, `soak/tests/threads.rs` |
-//! | **Dropping a timer cancels it**, in O(1), and the next one can use its memory at once | `src/wheel/tests/memory.rs`, `soak/tests/real/isolation.rs` |
+//! | **After a stall what lies unread is read first**, and wins over a timer, by the import alone, unless the task that reads it first awaits something else, or the tasks need longer than 100 ms | `soak/tests/unread.rs`, `soak/tests/held_up.rs`, `examples/keepalive-server/tests/process.rs` |
+//! | **Exactly one outcome**: a reset that returns `true` came before the end of the deadline, and one that returns `false` after it | `tests/loom/models/word.rs`, `soak/tests/threads.rs` |
+//! | **Dropping a future of a timer cancels it**, in O(1), and the next one can use its memory at once | `src/wheel/tests/memory.rs`, `soak/tests/real/isolation.rs` |
 //! | **Any duration**, from zero to [`Duration::MAX`], after a century of uptime | `soak/tests/histories.rs`, `tests/paused/parity/where_made.rs`, `tests/paused/timer/mod.rs` |
 //! | **The end of the runtime is reported** to all that waits elsewhere | `soak/tests/real/shutdown/hook.rs`, `soak/tests/real/shutdown/adapters.rs`, `soak/tests/real/shutdown/abort.rs`, `soak/tests/threads.rs` |
 //! | **Isolation**: a panic in a waker or a key harms no other timer | `tests/oracle/main.rs`, `soak/tests/real/isolation.rs` |
@@ -22,31 +22,34 @@
 //!
 //! # What a stall is
 //!
-//! A stall is a time of **more than 50 ms and one tick** in which a timer is due and the driver
-//! cannot run: the process is stopped, its virtual machine is migrated, its container is throttled,
+//! A stall is a time of **more than 50 ms and one tick** in which something armed on a [`Timer`] is
+//! due and the driver of that timer cannot run: the process is stopped, its virtual machine is migrated, its container is throttled,
 //! or tasks block all workers. The driver's own work is no stall, and on a clock that is or was
 //! paused nothing is one.
 //!
 //! It counts from the first tick at which a timer was due, even one that was disarmed or reset
-//! shortly before, because only a due timer shows the driver that it was held up. So it is no stall
-//! if nothing falls due before the last 50 ms and tick. **Make a timeout longer than the time
+//! shortly before, because only a due timer shows the driver that it was held up. If nothing falls
+//! due before its last 50 ms and tick, no stall is seen. **Make a timeout longer than the time
 //! between two heartbeats by at least 50 ms and two ticks.**
 //!
 //! Two things follow from a stall:
 //!
-//! - **Tasks run first.** The driver lets the tasks run before it fires any timer, until they leave
-//!   as many timers due as they found: tasks with something to read have then dropped or reset
-//!   theirs. This takes some milliseconds, and 100 ms and a tick at most. It is not repeated for
-//!   four times as long as it took, so the timers of a thread that blocks again and again go on.
-//!   [`Timer::global`], a timer without a [grace](timer::Builder::stall_grace) and tokio's
-//!   alternative timer do not wait.
+//! - **Tasks run first.** The driver lets the tasks run before it fires any timer, in rounds, until
+//!   a round drops or resets no timer that is due. This takes some milliseconds, and 100 ms and a
+//!   tick at most. After a wait of some length the driver does not wait again for four times that
+//!   length, so the timers of a thread that blocks again and again go on. [`Timer::global`], a timer
+//!   without a [grace](timer::Builder::stall_grace) and tokio's alternative timer do not wait.
+//!   A timer that fired just before the stall has fired. A task that it woke, and that comes to run
+//!   after the stall, finds by the clock that its time is over.
 //! - **A deadline has a grace.** A deadline that comes due during a stall, or within 100 ms after
-//!   it, even by a later call, is postponed by the length of the stall. It then lives for at least
-//!   100 ms after the stall, or for its timeout if that is shorter, and at most for its timeout. It
-//!   gets at most one grace until it is reset. So spared deadlines keep their spacing, except those
-//!   due in the first 100 ms of the stall. If the tasks need longer than that, it waits for them.
-//!   Only a [`Deadline`], a [`DeadlineMap`], and the idle timeouts of sockets and streams have a
-//!   grace.
+//!   it, even if a call after the stall moved it there, is postponed by the length of the stall. It
+//!   then ends 100 ms after the stall at the earliest, or its timeout after it if that is shorter,
+//!   and its timeout after the stall at the latest. It gets at most one grace until it is reset. So
+//!   spared deadlines keep their spacing, except those due in the first 100 ms of the stall. If the
+//!   tasks are still running their rounds at the end of its grace, the deadline goes on until they
+//!   are through, and at most until its timeout after the stall. A [`Deadline`], a [`DeadlineMap`],
+//!   and the idle timeouts of sockets and streams have a grace, on [`Timer::global`] too, and
+//!   nothing else has.
 //!
 //! [`stall_grace(false)`](timer::Builder::stall_grace) switches both off, for leases.
 //!
@@ -64,7 +67,7 @@
 //!   interval, or a deadline that is made or restarted, of **zero or now** waits for the next
 //!   line of tokio's grid, a millisecond at most, like tokio's timers. It waits for the next tick
 //!   if that is longer. So a loop of zero sleeps paces, and does not spin. A value of a
-//!   [`DelayMap`], a `reset_after` of zero and a `with_deadline` until now are due at once.
+//!   [`DelayMap`], a [`ResetHandle::reset_after`] of zero and a `with_deadline` until now are due at once.
 //! - **A runtime that ends** drops its own tasks while they are pending, as with tokio's
 //!   timers. Waits elsewhere are woken. A [`Sleep`], a [`Timeout`] and an [`Interval`] then panic
 //!   where tokio's do, and [`Sleep::try_poll`] reports the end. A [`Deadline`] resolves to

@@ -90,19 +90,23 @@
 //! # Guarantees
 //!
 //! Never early, and at most one tick late, on top of tokio's rounding and scheduling. After a
-//! [stall](guarantees#what-a-stall-is) of the process, tasks read what has arrived before a timer
-//! fires, and that takes the import alone. A stall does not count against a [`Deadline`]. You can
+//! [stall](guarantees#what-a-stall-is) of the process, tasks have up to 100 ms to read what has
+//! arrived before a timer fires, and that takes the import alone. A stall does not count against a [`Deadline`]. You can
 //! [switch both off](timer::Builder::stall_grace), for leases. A reset and an expiry have exactly
 //! one outcome. Dropping a timer cancels it, in O(1). [`guarantees`] has all promises, what each
 //! covers, and where the tests are.
 //!
 //! # What a reset does
 //!
-//! | call | new deadline | answer |
+//! | call | new deadline | once it has ended |
 //! |---|---|---|
-//! | [`ResetHandle::reset`], [`DeadlineMap::reset`] | now plus its timeout, and never earlier than it was | whether it was in time |
-//! | [`Interval::reset`] | now plus its period | none |
-//! | [`Sleep::reset`] | the instant that you pass, earlier or later | none |
+//! | [`ResetHandle::reset`], [`DeadlineMap::reset`] | now plus its timeout, never earlier than it was | returns `false` |
+//! | [`ResetHandle::reset_after`], [`ResetHandle::reset_at`] | what you pass, earlier or later | returns `false` |
+//! | [`DelayMap::set`] | what you pass, earlier or later, within the longest life | returns `false`, from the due on |
+//! | [`Sleep::reset`], and its `reset_after` and `reset_at` | what you pass, earlier or later | the sleep is pending again |
+//! | [`Interval::reset`] | now plus its period, earlier or later | a tick that is due and not taken is dropped |
+//! | [`wheel::Wheel::reset`] | what you pass, earlier or later | returns `false` |
+//! | `DelayQueue::reset` of [tickwheel-util] | now plus what you pass, earlier or later | panics once the value has come out |
 //!
 //! # When not to use it
 //!

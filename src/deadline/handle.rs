@@ -34,7 +34,7 @@ use crate::shard::{Change, DeadlineRef, Shard};
 /// | [`reset_from`](ResetHandle::reset_from) | a past instant plus the timeout, never earlier than it is |
 /// | [`reset_after`](ResetHandle::reset_after), [`reset_at`](ResetHandle::reset_at) | where the argument says, earlier or later |
 /// | [`extend`](ResetHandle::extend) | that much later |
-/// | [`set_timeout`](ResetHandle::set_timeout) | now plus the new timeout, if it is later than that |
+/// | [`set_timeout`](ResetHandle::set_timeout) | now plus the new timeout, if it lies beyond that; else it stays |
 ///
 /// Clones refer to one deadline while it lives, even after a [`restart`](crate::Deadline::restart).
 /// Each method takes `&self` and returns at once. Once the deadline has ended, by a drop or a
@@ -68,7 +68,7 @@ impl ResetHandle {
     /// timeout, call `reset_after(handle.timeout())`.
     ///
     /// A reset before the deadline takes no lock, and makes at most one successful compare-exchange
-    /// in a tick. A later one takes the lock of the deadline's shard. After a stall a reset is in
+    /// in a tick. One after the deadline takes the lock of its shard. After a stall a reset is in
     /// time while the deadline has its grace.
     ///
     /// ```
@@ -110,7 +110,8 @@ impl ResetHandle {
     /// const TERM: Duration = Duration::from_secs(10);
     /// let sent = Instant::now();
     /// answer().await; // after two seconds
-    /// let lease = Timer::current().deadline(TERM);
+    /// let leases = Timer::builder().stall_grace(false).build().unwrap();
+    /// let lease = leases.deadline(TERM);
     /// let handle = lease.handle();
     /// assert!(handle.reset_at(sent + TERM), "the first term");
     ///

@@ -182,7 +182,7 @@ impl Interval {
     }
 
     /// Moves the next tick to one period from now, earlier or later. The ticks after it follow one
-    /// period apart.
+    /// period apart. A tick that is due and was not taken is dropped.
     ///
     /// ```
     /// # use tickwheel::{Duration, interval, sleep};

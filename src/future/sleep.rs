@@ -80,7 +80,8 @@ use crate::wheel::{Key, PackedKey};
 ///
 /// - It is never early, and at most one tick of its timer late. Tokio's rounding to a millisecond
 ///   and its scheduling come on top.
-/// - A sleep whose deadline passed a millisecond ago or more is ready at the first poll. A sleep of
+/// - A sleep whose deadline passed a millisecond ago or more is ready at the first poll, unless a
+///   stall has made the driver late (below). A sleep of
 ///   zero, or until now, is ready at the next line of tokio's grid, at most a millisecond later, or
 ///   at the next tick if that is longer. So a loop of such sleeps does not spin.
 /// - [`reset`](Sleep::reset) and its two siblings move it, earlier or later, also once it was

@@ -36,7 +36,7 @@ pin_project! {
     /// - The inner future is polled first, and wins if it is ready, even after the deadline. If it
     ///   uses up the task's budget, the poll still checks the deadline.
     /// - After a stall of the process, the inner future wins if it becomes ready by what was sent
-    ///   meanwhile. See [`Sleep`].
+    ///   meanwhile, within the 100 ms at most that the timer waits. See [`Sleep`].
     /// - To keep the inner future, pass `&mut future` to the timeout, or take it back with
     ///   [`into_inner`](Timeout::into_inner).
     /// - A timeout made where a deadline is [open](crate::WithDeadline) ends with it at the latest,

@@ -25,7 +25,7 @@ pin_project! {
     /// from the construction: call [`restart`](IdleTimeout::restart) if the stream is first used
     /// later.
     ///
-    /// - **Ready I/O wins** over a deadline that has passed, and its bytes restart the deadline.
+    /// - **Ready I/O wins** over a deadline that has passed, and its bytes reset the deadline.
     /// - **Only bytes count.** The end of the stream, an error, an empty write, a flush and a
     ///   shutdown push nothing back.
     /// - **Nothing hangs.** Each operation that has to wait fails when the deadline expires, in

@@ -61,16 +61,16 @@ use inner::{Entry, Inner, Insertion, KeyPart};
 /// use tickwheel::{DeadlineMap, Duration, Timer};
 ///
 /// let minute = Duration::from_secs(60);
-/// let sessions = DeadlineMap::new(&Timer::current());
-/// let session = sessions.insert("alice".to_owned(), minute)?;
-/// assert!(sessions.reset("alice"), "a request of hers, in time");
+/// let connections = DeadlineMap::new(&Timer::current());
+/// let connection = connections.insert("alice".to_owned(), minute)?;
+/// assert!(connections.reset("alice"), "a request of hers, in time");
 ///
-/// let newer = sessions.insert("alice".to_owned(), minute)?;
-/// assert!(session.await.unwrap_err().is_replaced());
-/// let operator = sessions.handle("alice").expect("it is in the map");
+/// let newer = connections.insert("alice".to_owned(), minute)?;
+/// assert!(connection.await.unwrap_err().is_replaced());
+/// let operator = connections.handle("alice").expect("it is in the map");
 /// assert!(operator.extend(10 * minute));
 /// newer.await?;
-/// assert!(sessions.is_empty());
+/// assert!(connections.is_empty());
 /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
 /// ```
 ///
@@ -219,14 +219,14 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     /// ```
     /// # use tickwheel::{DeadlineMap, Duration, Timer, error::InsertIfAbsentError};
     /// # tokio_test::block_on(async { tokio::time::pause();
-    /// // A lease that one task at a time holds, for at most half a minute.
-    /// let (leases, half) = (DeadlineMap::new(&Timer::current()), Duration::from_secs(30));
-    /// let held = leases.insert_if_absent("row 7", half)?;
-    /// let second = leases.insert_if_absent("row 7", half);
-    /// assert_eq!(second.unwrap_err(), InsertIfAbsentError::Occupied("row 7"));
+    /// // One connection for each user at a time.
+    /// let (users, idle) = (DeadlineMap::new(&Timer::current()), Duration::from_secs(30));
+    /// let first = users.insert_if_absent("alice", idle)?;
+    /// let second = users.insert_if_absent("alice", idle);
+    /// assert_eq!(second.unwrap_err(), InsertIfAbsentError::Occupied("alice"));
     ///
-    /// drop(held); // the holder is done
-    /// let _held = leases.insert_if_absent("row 7", half)?;
+    /// drop(first); // that connection is closed
+    /// let _second = users.insert_if_absent("alice", idle)?;
     /// # Ok::<(), InsertIfAbsentError<&str>>(()) }).unwrap();
     /// ```
     pub fn insert_if_absent(
@@ -297,11 +297,11 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     /// ```
     /// # use tickwheel::{DeadlineMap, Duration, Timer};
     /// # tokio_test::block_on(async {
-    /// let sessions = DeadlineMap::new(&Timer::current());
-    /// let alice = sessions.insert("alice".to_owned(), Duration::from_secs(60))?;
-    /// assert!(sessions.remove("alice"), "she logs out");
+    /// let connections = DeadlineMap::new(&Timer::current());
+    /// let alice = connections.insert("alice".to_owned(), Duration::from_secs(60))?;
+    /// assert!(connections.remove("alice"), "she closes it");
     /// assert!(alice.await.is_err(), "her task learns of it");
-    /// assert!(!sessions.remove("alice"));
+    /// assert!(!connections.remove("alice"));
     /// # Ok::<(), tickwheel::error::InsertError<String>>(()) }).unwrap();
     /// ```
     pub fn remove<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> bool
@@ -323,14 +323,14 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     /// ```
     /// # use tickwheel::{DeadlineMap, Duration, Timer, sleep};
     /// # tokio_test::block_on(async { tokio::time::pause();
-    /// let sessions = DeadlineMap::new(&Timer::current());
-    /// let alice = sessions.insert("alice".to_owned(), Duration::from_secs(60))?;
+    /// let connections = DeadlineMap::new(&Timer::current());
+    /// let alice = connections.insert("alice".to_owned(), Duration::from_secs(60))?;
     /// for _request in 0..3 {
     ///     sleep(Duration::from_secs(50)).await;
-    ///     assert!(sessions.reset("alice"), "in time, so she stays logged in");
+    ///     assert!(connections.reset("alice"), "in time, so she stays connected");
     /// }
     /// sleep(Duration::from_secs(61)).await;
-    /// assert!(!sessions.reset("alice"), "too late");
+    /// assert!(!connections.reset("alice"), "too late");
     /// assert_eq!(alice.await, Ok(()));
     /// # Ok::<(), tickwheel::error::InsertError<String>>(()) }).unwrap();
     /// ```
@@ -421,12 +421,12 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     /// ```
     /// # use tickwheel::{DeadlineMap, Duration, Timer};
     /// # tokio_test::block_on(async {
-    /// let sessions = DeadlineMap::new(&Timer::current());
-    /// let alice = sessions.insert("alice", Duration::from_secs(60))?;
-    /// sessions.expire("alice");
-    /// assert!(sessions.contains_key("alice"), "while its deadline lives");
+    /// let connections = DeadlineMap::new(&Timer::current());
+    /// let alice = connections.insert("alice", Duration::from_secs(60))?;
+    /// connections.expire("alice");
+    /// assert!(connections.contains_key("alice"), "while its deadline lives");
     /// drop(alice);
-    /// assert!(!sessions.contains_key("alice"));
+    /// assert!(!connections.contains_key("alice"));
     /// # Ok::<(), tickwheel::error::InsertError<&str>>(()) }).unwrap();
     /// ```
     pub fn contains_key<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> bool
@@ -480,17 +480,17 @@ impl<K: Hash + Eq + Clone + Send + Sync + 'static, S: BuildHasher> DeadlineMap<K
     /// ```
     /// # use tickwheel::{DeadlineMap, Duration, Timer, sleep};
     /// # tokio_test::block_on(async { tokio::time::pause();
-    /// let sessions = DeadlineMap::new(&Timer::current());
-    /// let alice = sessions.insert("alice", Duration::from_secs(60))?;
+    /// let connections = DeadlineMap::new(&Timer::current());
+    /// let alice = connections.insert("alice", Duration::from_secs(60))?;
     /// sleep(Duration::from_secs(45)).await;
     ///
     /// // The keys have changed, so all are logged out, and may log in again.
-    /// let drained = sessions.drain();
+    /// let drained = connections.drain();
     /// let (name, left) = drained[0];
     /// assert_eq!(name, "alice");
     /// assert!(left <= Duration::from_secs(15), "of her minute");
     /// assert!(alice.await.unwrap_err().is_drained());
-    /// let _alice = sessions.insert("alice", Duration::from_secs(60))?;
+    /// let _alice = connections.insert("alice", Duration::from_secs(60))?;
     /// # Ok::<(), tickwheel::error::InsertError<&str>>(()) }).unwrap();
     /// ```
     pub fn drain(&self) -> Vec<(K, Duration)> {
@@ -687,12 +687,12 @@ impl<K> KeyedDeadline<K> {
     /// ```
     /// # use tickwheel::{DeadlineMap, Duration, Timer, warn_before::Stage};
     /// # tokio_test::block_on(async { tokio::time::pause();
-    /// let sessions = DeadlineMap::new(&Timer::current());
-    /// let session = sessions.insert("alice", Duration::from_secs(60)).unwrap();
-    /// let mut session = session.warn_before(Duration::from_secs(10));
-    /// assert_eq!(session.wait().await?, Stage::Warning); // after 50 seconds
-    /// assert!(sessions.reset("alice"), "she is still there");
-    /// assert_eq!(*session.as_ref().key(), "alice");
+    /// let connections = DeadlineMap::new(&Timer::current());
+    /// let connection = connections.insert("alice", Duration::from_secs(60)).unwrap();
+    /// let mut connection = connection.warn_before(Duration::from_secs(10));
+    /// assert_eq!(connection.wait().await?, Stage::Warning); // after 50 seconds
+    /// assert!(connections.reset("alice"), "she is still there");
+    /// assert_eq!(*connection.as_ref().key(), "alice");
     /// # Ok::<(), tickwheel::error::Cancelled>(()) }).unwrap();
     /// ```
     pub fn warn_before(self, notice: Duration) -> WarnBefore<KeyedDeadline<K>> {
@@ -708,15 +708,15 @@ impl<K> KeyedDeadline<K> {
     /// ```
     /// # use tickwheel::{DeadlineMap, Duration, Timer};
     /// # tokio_test::block_on(async { tokio::time::pause();
-    /// let jobs = DeadlineMap::new(&Timer::current());
-    /// let mut retry = jobs.insert("job 1", Duration::from_secs(5))?;
-    /// for attempt in 1.. {
-    ///     (&mut retry).await?;
-    ///     if attempt == 3 {
-    ///         break; // it has succeeded
+    /// let peers = DeadlineMap::new(&Timer::current());
+    /// let mut silent = peers.insert("peer 1", Duration::from_secs(5))?;
+    /// for ping in 1.. {
+    ///     (&mut silent).await?;
+    ///     if ping == 3 {
+    ///         break; // it has answered none of them
     ///     }
-    ///     retry.restart();
-    ///     assert!(jobs.reset("job 1"), "it is in the map, and pending");
+    ///     silent.restart();
+    ///     assert!(peers.reset("peer 1"), "it is in the map, and pending");
     /// }
     /// # Ok::<(), Box<dyn std::error::Error>>(()) }).unwrap();
     /// ```

@@ -194,7 +194,7 @@ impl Builder {
     /// # use tickwheel::{Duration, Timer};
     /// // A `main` that makes the runtime itself, and its timer beside it.
     /// let runtime = tokio::runtime::Runtime::new()?;
-    /// let timer = Timer::builder().name("leases").build_on(runtime.handle())?;
+    /// let timer = Timer::builder().name("keepalives").build_on(runtime.handle())?;
     /// let lease = timer.deadline(Duration::from_millis(5));
     /// assert_eq!(runtime.block_on(lease), Ok(()));
     /// # Ok::<(), Box<dyn std::error::Error>>(())

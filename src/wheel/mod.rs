@@ -218,7 +218,7 @@ impl<T> Wheel<T> {
     /// Moves a timer to `due`, earlier or later. Returns `false` if it has fired or was removed.
     ///
     /// The key stays the same. Among timers of the same due, the timer now comes last, as if it had
-    /// just been inserted.
+    /// just been inserted. As there, a due that has passed fires at the next advance.
     ///
     /// ```
     /// # use tickwheel::wheel::Wheel;

@@ -76,7 +76,7 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
 
     /// [`set`](DelayMap::set), if `is_mine` returns `true` for the value, in one atomic step. It is
     /// not called for a value that is due. Returns `false` if nothing was set: the key is missing,
-    /// its value due or not meant.
+    /// its value due, or `is_mine` returned `false`.
     ///
     /// So the holder of a lease renews only what is still its own.
     ///

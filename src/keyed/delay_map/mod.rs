@@ -74,15 +74,16 @@ pub use weak::WeakDelayMap;
 /// # What is due
 ///
 /// From its due on a value belongs to the stream, however busy the consumer is. The clock decides
-/// that. No call but the three below reads, changes, moves, revives or removes it then. A call that
-/// would do so for its key returns `false` or `None`, and one for all values skips it. So a session
+/// that. Apart from [`drain`](DelayMap::drain), [`close`](DelayMap::close) and an
+/// [`insert`](DelayMap::insert) that replaces it, no call reads, changes, moves, revives or removes
+/// it then. A call that would do so for its key returns `false` or `None`, and one for all values
+/// skips it. So a session
 /// or a one-time code is not accepted after its end.
 ///
 /// - Until the stream has taken it, such a value stays in the map: [`len`](DelayMap::len),
 ///   [`is_empty`](DelayMap::is_empty), [`contains_key`](DelayMap::contains_key) and the capacity
-///   count it. If no task takes from the stream, only the three calls below take it out.
-/// - Three calls give it in place of the stream: an [`insert`](DelayMap::insert) that replaces it,
-///   [`drain`](DelayMap::drain) and [`close`](DelayMap::close).
+///   count it. If no task takes from the stream, only those three calls take it out, and
+///   return it.
 /// - An [`upsert`](DelayMap::upsert) leaves it to the stream, and puts a new value under its key.
 ///   Both count then. No call by key finds the older one any more, not even an insert.
 ///

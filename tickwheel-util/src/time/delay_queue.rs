@@ -296,7 +296,7 @@ impl<T> DelayQueue<T> {
         }
     }
 
-    /// Moves a value, to come out when `timeout` has passed from now.
+    /// Moves a value, earlier or later, to come out when `timeout` has passed from now.
     ///
     /// It becomes the last one of its millisecond. A value that is due, and has not come out yet,
     /// can be moved too. The call is O(1).
