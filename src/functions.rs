@@ -15,7 +15,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::future::interval::{Interval, assert_period};
-use crate::future::limit;
+use crate::future::open_deadline;
 use crate::future::sleep::Sleep;
 use crate::future::timeout::Timeout;
 use crate::future::with_deadline::WithDeadline;
@@ -119,7 +119,7 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
 pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoFuture> {
     Timeout {
         future: future.into_future(),
-        sleep: sleep_after(duration, limit::is_open()),
+        sleep: sleep_after(duration, open_deadline::is_open()),
     }
 }
 
@@ -148,7 +148,7 @@ pub fn timeout<F: IntoFuture>(duration: Duration, future: F) -> Timeout<F::IntoF
 pub fn timeout_at<F: IntoFuture>(deadline: Instant, future: F) -> Timeout<F::IntoFuture> {
     Timeout {
         future: future.into_future(),
-        sleep: sleep_to(deadline, limit::is_open()),
+        sleep: sleep_to(deadline, open_deadline::is_open()),
     }
 }
 
@@ -232,9 +232,9 @@ pub fn interval_at(start: Instant, period: Duration) -> Interval {
 #[inline]
 pub fn with_deadline<F: IntoFuture>(deadline: Instant, future: F) -> WithDeadline<F::IntoFuture> {
     let sleep = sleep_until(deadline);
-    let deadline = limit::capped(deadline);
+    let deadline = open_deadline::earlier(deadline);
     // The conversion may make timeouts, as the call of a service does.
-    let _open = limit::open(deadline);
+    let _open = open_deadline::open(deadline);
     WithDeadline {
         future: future.into_future(),
         sleep,
@@ -296,7 +296,7 @@ fn deadline_after(shard: &Shard, duration: Duration, is_capped: bool) -> Instant
 #[cold]
 fn capped(shard: &Shard, own: Instant, is_capped: bool) -> Instant {
     if is_capped {
-        limit::cap(own, shard.clock())
+        open_deadline::bound(own, shard.clock())
     } else {
         own
     }

@@ -153,7 +153,7 @@ mod future {
 
     pub(crate) mod access;
     pub(crate) mod interval;
-    pub(crate) mod limit;
+    pub(crate) mod open_deadline;
     pub(crate) mod sleep;
     pub(crate) mod timeout;
     pub(crate) mod with_deadline;

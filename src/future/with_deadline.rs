@@ -4,7 +4,7 @@
 //! its future converted. It is open only for the task that does so. So it never bounds other tasks
 //! of tokio's on the same thread.
 //!
-//! While the future is polled, its deadline is the [limit](super::limit) of its thread. Each poll
+//! While the future is polled, its deadline is [open](super::open_deadline) on its thread. Each poll
 //! that stays pending reads the clock, because the timer's ticks may be coarser.
 
 use std::future::Future;
@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use super::access::access_within;
 use crate::error::{Elapsed, ShutDown};
-use crate::future::limit::{current, next_tick, open};
+use crate::future::open_deadline::{current, next_tick, open};
 use crate::future::sleep::{Sleep, panic_shut_down};
 use crate::runtime::coop;
 

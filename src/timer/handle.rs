@@ -14,7 +14,7 @@ use crate::clock::Clock;
 use crate::deadline::Deadline;
 use crate::driver::{Driver, Watch};
 use crate::future::interval::{Interval, assert_period};
-use crate::future::limit;
+use crate::future::open_deadline;
 use crate::future::sleep::Sleep;
 use crate::future::timeout::Timeout;
 use crate::future::with_deadline::WithDeadline;
@@ -225,7 +225,7 @@ impl Timer {
         Timeout {
             future: future.into_future(),
             // It counts from here, where tokio's timeout begins to count.
-            sleep: self.sleep_within(duration, limit::is_open()),
+            sleep: self.sleep_within(duration, open_deadline::is_open()),
         }
     }
 
@@ -263,7 +263,7 @@ impl Timer {
     ) -> Timeout<F::IntoFuture> {
         Timeout {
             future: future.into_future(),
-            sleep: self.sleep_to(deadline, limit::is_open()),
+            sleep: self.sleep_to(deadline, open_deadline::is_open()),
         }
     }
 
@@ -295,8 +295,8 @@ impl Timer {
         future: F,
     ) -> WithDeadline<F::IntoFuture> {
         let sleep = self.sleep_until(deadline);
-        let deadline = limit::capped(deadline);
-        let _open = limit::open(deadline);
+        let deadline = open_deadline::earlier(deadline);
+        let _open = open_deadline::open(deadline);
         WithDeadline {
             future: future.into_future(),
             sleep,
@@ -428,7 +428,7 @@ impl Timer {
         let shard = self.shard().clone();
         let mut deadline = shard.clock().instant_after(duration);
         if is_capped {
-            deadline = limit::cap(deadline, shard.clock());
+            deadline = open_deadline::bound(deadline, shard.clock());
         }
         Sleep::new(Some(shard), None, deadline, duration.is_zero())
     }
@@ -439,7 +439,7 @@ impl Timer {
         let shard = self.shard().clone();
         let mut deadline = deadline;
         if is_capped {
-            deadline = limit::cap(deadline, shard.clock());
+            deadline = open_deadline::bound(deadline, shard.clock());
         }
         Sleep::until(shard, deadline)
     }
