@@ -23,9 +23,9 @@
 //! # What a stall is
 //!
 //! A stall is a time of **more than 50 ms and one tick** in which something armed on a [`Timer`] is
-//! due and the driver of that timer cannot run: the process is stopped, its virtual machine is migrated, its container is throttled,
-//! or tasks block all workers. The driver's own work is no stall, and on a clock that is or was
-//! paused nothing is one.
+//! due and the driver of that timer cannot run: the process is stopped, its virtual machine is
+//! migrated, its container is throttled, or tasks block all workers. The driver's own work is no
+//! stall, and on a clock that is or was paused nothing is one.
 //!
 //! It counts from the first tick at which a timer was due, even one that was disarmed or reset
 //! shortly before, because only a due timer shows the driver that it was held up. If nothing falls
@@ -37,10 +37,10 @@
 //! - **Tasks run first.** The driver lets the tasks run before it fires any timer, in rounds, until
 //!   a round drops or resets no timer that is due. This takes some milliseconds, and 100 ms and a
 //!   tick at most. After a wait of some length the driver does not wait again for four times that
-//!   length, so the timers of a thread that blocks again and again go on. [`Timer::global`], a timer
-//!   without a [grace](timer::Builder::stall_grace) and tokio's alternative timer do not wait.
-//!   A timer that fired just before the stall has fired. A task that it woke, and that comes to run
-//!   after the stall, finds by the clock that its time is over.
+//!   length, so the timers of a thread that blocks again and again go on. [`Timer::global`], a
+//!   timer without a [grace](timer::Builder::stall_grace) and tokio's alternative timer do not
+//!   wait. A timer that fired just before the stall has fired. A task that it woke, and that comes
+//!   to run after the stall, finds by the clock that its time is over.
 //! - **A deadline has a grace.** A deadline that comes due during a stall, or within 100 ms after
 //!   it, even if a call after the stall moved it there, is postponed by the length of the stall. It
 //!   then ends 100 ms after the stall at the earliest, or its timeout after it if that is shorter,
@@ -64,10 +64,10 @@
 //!   a pass may take longer.
 //! - **The past** is ready at the first poll, unless a stall has made the driver late. Then an
 //!   instant is left to the driver, which fires it once its runtime runs. A sleep, a timeout, an
-//!   interval, or a deadline that is made or restarted, of **zero or now** waits for the next
-//!   line of tokio's grid, a millisecond at most, like tokio's timers. It waits for the next tick
-//!   if that is longer. So a loop of zero sleeps paces, and does not spin. A value of a
-//!   [`DelayMap`], a [`ResetHandle::reset_after`] of zero and a `with_deadline` until now are due at once.
+//!   interval, or a deadline that is made or restarted, of **zero or now** waits for the next line
+//!   of tokio's grid, a millisecond at most, like tokio's timers. It waits for the next tick if
+//!   that is longer. So a loop of zero sleeps paces, and does not spin. A value of a [`DelayMap`],
+//!   a [`ResetHandle::reset_after`] of zero and a `with_deadline` until now are due at once.
 //! - **A runtime that ends** drops its own tasks while they are pending, as with tokio's
 //!   timers. Waits elsewhere are woken. A [`Sleep`], a [`Timeout`] and an [`Interval`] then panic
 //!   where tokio's do, and [`Sleep::try_poll`] reports the end. A [`Deadline`] resolves to

@@ -91,10 +91,10 @@
 //!
 //! Never early, and at most one tick late, on top of tokio's rounding and scheduling. After a
 //! [stall](guarantees#what-a-stall-is) of the process, tasks have up to 100 ms to read what has
-//! arrived before a timer fires, and that takes the import alone. A stall does not count against a [`Deadline`]. You can
-//! [switch both off](timer::Builder::stall_grace), for leases. A reset and an expiry have exactly
-//! one outcome. Dropping a timer cancels it, in O(1). [`guarantees`] has all promises, what each
-//! covers, and where the tests are.
+//! arrived before a timer fires, and that takes the import alone. A stall does not count against a
+//! [`Deadline`]. You can [switch both off](timer::Builder::stall_grace), for leases. A reset and an
+//! expiry have exactly one outcome. Dropping a timer cancels it, in O(1). [`guarantees`] has all
+//! promises, what each covers, and where the tests are.
 //!
 //! # What a reset does
 //!

@@ -52,9 +52,9 @@ pub use handle::ResetHandle;
 /// # Stalls
 ///
 /// A [stall](crate::guarantees#what-a-stall-is) does not count: a deadline that comes due while the
-/// process is stopped or blocked, or soon after, gets a grace, once between two resets. It then lives for at least
-/// 100 ms after the stall, or for its timeout if that is shorter, and at most for its timeout.
-/// [`Builder::stall_grace`](crate::timer::Builder::stall_grace) switches that off.
+/// process is stopped or blocked, or soon after, gets a grace, once between two resets. It then
+/// lives for at least 100 ms after the stall, or for its timeout if that is shorter, and at most
+/// for its timeout. [`Builder::stall_grace`](crate::timer::Builder::stall_grace) switches that off.
 ///
 /// # Cost
 ///

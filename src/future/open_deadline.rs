@@ -62,7 +62,8 @@ impl Drop for Opened {
     }
 }
 
-/// When a timeout ends whose open deadline has passed, so that a retrying loop lets the deadline end.
+/// When a timeout ends whose open deadline has passed, so that a retrying loop lets the deadline
+/// end.
 pub(super) fn next_tick(clock: &Clock) -> Instant {
     clock.now_instant() + clock.tick().as_duration()
 }

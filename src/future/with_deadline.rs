@@ -4,8 +4,8 @@
 //! its future converted. It is open only for the task that does so. So it never bounds other tasks
 //! of tokio's on the same thread.
 //!
-//! While the future is polled, its deadline is [open](super::open_deadline) on its thread. Each poll
-//! that stays pending reads the clock, because the timer's ticks may be coarser.
+//! While the future is polled, its deadline is [open](super::open_deadline) on its thread. Each
+//! poll that stays pending reads the clock, because the timer's ticks may be coarser.
 
 use std::future::Future;
 use std::pin::Pin;

@@ -120,9 +120,9 @@ impl Timer {
     /// ```
     ///
     /// A waker that blocks delays the timers after it. If a process has used this timer and then
-    /// forks, its sleeps never end in the child, which has no such thread. The thread never ends, so
-    /// a library that has used this timer must not be unloaded. A sleep of a free function that is
-    /// first polled outside of any runtime uses it too.
+    /// forks, its sleeps never end in the child, which has no such thread. The thread never ends,
+    /// so a library that has used this timer must not be unloaded. A sleep of a free function that
+    /// is first polled outside of any runtime uses it too.
     /// [OPERATIONS](crate::docs::operations#plugins-and-forks) has more.
     ///
     /// A paused tokio clock does not see this timer and runs on to the next of its own timers, so
