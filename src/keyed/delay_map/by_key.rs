@@ -205,8 +205,8 @@ impl<K: Hash + Eq, V, S: BuildHasher> DelayMap<K, V, S> {
     /// # Panics
     ///
     /// If a closure panics: then the map is as before the call, but for what `act` has changed in a
-    /// pending value. In debug builds, if a closure calls the map (see
-    /// [Closures](DelayMap#closures)).
+    /// pending value. While the closures run, a new value counts already. In debug builds, if a
+    /// closure calls the map (see [Closures](DelayMap#closures)).
     ///
     /// # Example
     ///

@@ -121,7 +121,7 @@ impl Expiry {
     }
 
     /// When a value is due that is inserted at `now` with this: at its own due, or when its longest
-    /// life ends if that is earlier. It saturates in the far future.
+    /// life ends if that is earlier. It is at most some 146 years after `now`.
     ///
     /// Of the `Expiry` that a map gives back, it is the value's deadline, for any `now` since then.
     ///
@@ -134,21 +134,21 @@ impl Expiry {
     /// assert_eq!(Expiry::from(now + minute).deadline_from(now), now + minute);
     /// ```
     pub fn deadline_from(self, now: Instant) -> Instant {
-        let after = |delay| {
-            let after = now.checked_add(delay).or_else(|| now.checked_add(FAR));
-            after.unwrap_or(now)
+        let after = |delay: Duration| {
+            let after = now.checked_add(delay.min(Moment::MAX.since(Moment::EPOCH)));
+            after.or_else(|| now.checked_add(FAR)).unwrap_or(now)
         };
         let due = match self.due {
             Due::After(delay) => after(delay),
             Due::At(instant) => instant,
         };
-        self.longest_life.map_or(due, |life| due.min(after(life)))
+        due.min(after(self.longest_life.unwrap_or(Duration::MAX)))
     }
 
     /// The longest life of a value that is inserted with this, or `None` without a bound.
     ///
-    /// Of the `Expiry` that a map gives back, it is the rest, counted from that call. A life beyond
-    /// some 146 years is none.
+    /// Of the `Expiry` that a map gives back, it is the rest, counted from that call, and `None`
+    /// beyond some 146 years.
     ///
     /// ```
     /// # use tickwheel::{DelayMap, Duration, Expiry, Timer};

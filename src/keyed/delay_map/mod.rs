@@ -98,13 +98,14 @@ pub use weak::WeakDelayMap;
 /// # Panics
 ///
 /// A key's `Hash`, and the drop of keys and values, run under no lock. If one of them panics, that
-/// call panics and no other key is harmed.
+/// call panics and no other key is harmed. If two drops panic in one call, the process aborts.
 ///
 /// # Closures
 ///
 /// All closures run under the lock of one part, [as for a
 /// `DeadlineMap`](crate::DeadlineMap#closures). They must not call the map, nor poll or drop its
-/// stream. Whether a value is pending is decided once, before the closures of that part run.
+/// stream. In debug builds a call that would take the lock panics. Whether a value is pending is
+/// decided once, before the closures of that part run.
 pub struct DelayMap<K, V, S = DefaultHashBuilder> {
     /// The same as in `handles`, a step nearer.
     inner: Arc<Inner<K, V>>,

@@ -105,8 +105,8 @@ impl<K, V> Expirations<K, V> {
     ///
     /// # Errors
     ///
-    /// [`TryRecvError::Empty`] if none is due, [`TryRecvError::Disconnected`] once the stream has
-    /// ended.
+    /// [`TryRecvError::Empty`] if none is due, or none for as long as a tick of the timer;
+    /// [`TryRecvError::Disconnected`] once the stream has ended.
     ///
     /// # Example
     ///

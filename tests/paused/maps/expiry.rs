@@ -181,7 +181,17 @@ async fn an_insert_with_what_is_left_goes_on_where_the_value_was() {
 fn the_deadline_of_an_expiry_saturates() {
     let now = Instant::now();
     let far = Expiry::idle(Duration::MAX);
-    assert!(far.deadline_from(now) > now + 1_000 * HOUR);
+    let year = 365 * 24 * HOUR;
+    let years = |expiry: Expiry| (expiry.deadline_from(now) - now).as_secs() / year.as_secs();
+    for (expiry, expected) in [
+        (far, 146),
+        (far.at_most(100 * year), 100),
+        (Expiry::idle(150 * year), 146),
+        (Expiry::idle(145 * year), 145),
+        (Expiry::from(now + 500 * year), 146),
+    ] {
+        assert_eq!(years(expiry), expected, "{expiry:?}");
+    }
     assert_eq!(far.at_most(HOUR).deadline_from(now), now + HOUR);
     assert_eq!(
         Expiry::from(now).at_most(Duration::MAX).deadline_from(now),

@@ -172,6 +172,7 @@ impl<T> DelayQueue<T> {
     /// ```
     #[track_caller]
     pub fn insert(&mut self, value: T, timeout: Duration) -> Key {
+        self.follow_the_clock();
         self.insert_due(value, self.tick_after(timeout))
     }
 
@@ -202,6 +203,7 @@ impl<T> DelayQueue<T> {
     /// ```
     #[track_caller]
     pub fn insert_at(&mut self, value: T, when: Instant) -> Key {
+        self.follow_the_clock();
         self.insert_due(value, self.tick_at(when))
     }
 
@@ -599,6 +601,20 @@ impl<T> DelayQueue<T> {
         if let Some(waker) = self.waker.take() {
             waker.wake();
         }
+    }
+
+    /// While it held values, an empty queue may have gone by a clock that was ahead, such as one
+    /// that was paused. Then its ticks count from earlier on, because its wheel does not go back.
+    #[inline]
+    fn follow_the_clock(&mut self) {
+        if self.wheel.is_empty() && self.wheel.now() > 0 {
+            self.start_by(Instant::now());
+        }
+    }
+
+    fn start_by(&mut self, now: Instant) {
+        let latest = now.checked_sub(Duration::from_millis(self.wheel.now()));
+        self.start = latest.map_or(self.start, |latest| self.start.min(latest));
     }
 
     #[inline]

@@ -184,9 +184,9 @@ impl<S, B: Clone, A: Clone> Layer<S> for TimeoutLayer<B, A> {
 /// A service whose calls are bounded in time: [`TimeoutLayer`].
 ///
 /// A ready answer wins over a deadline that is due. A timeout of zero ends at the next tick, or
-/// at once if the request decides it. A call that took too long is dropped. Waiting for the service
-/// to be ready is not bounded, unless the timeout is around a buffer. Nothing is allocated, and
-/// only a call that waits arms a timer.
+/// at once if the request decides it. A call that took too long ends with an error, and is dropped
+/// with the future of the call. Waiting for the service to be ready is not bounded, unless the
+/// timeout is around a buffer. Nothing is allocated, and only a call that waits arms a timer.
 ///
 /// # Errors
 ///

@@ -255,3 +255,25 @@ fn use_up_the_budget_but_one(cx: &mut Context<'_>) {
         unit.made_progress();
     }
 }
+
+/// The paused clock of a runtime runs ahead, and the next runtime has a clock of its own.
+#[test]
+fn an_empty_queue_goes_by_the_clock_of_its_next_runtime() {
+    let hour = Duration::from_secs(3600);
+    let mut queue = DelayQueue::new();
+    for is_at in [false, true, false] {
+        paused().block_on(async {
+            for wait in [200 * MS, hour] {
+                let start = Instant::now();
+                let key = if is_at {
+                    queue.insert_at((), start + wait)
+                } else {
+                    queue.insert((), wait)
+                };
+                assert!(queue.deadline(&key) - start >= wait);
+                queue.next().await.unwrap();
+                assert!(start.elapsed() >= wait);
+            }
+        });
+    }
+}
