@@ -9,7 +9,7 @@
 //! | **Never early**, as the clock of its runtime reads it | `tests/oracle/main.rs`, `soak/tests/histories.rs`, `soak/tests/held_up.rs` |
 //! | **At most one tick late**, on top of tokio's rounding and scheduling, and of a wait after a stall | `tests/oracle/main.rs`, `tests/paused/timer/metrics.rs`, `soak/tests/held_up.rs` |
 //! | **Stalls do not count** against a [`Deadline`]: after a stall live connections get time to show that they are alive | `src/clock/stalls_tests.rs`, `soak/tests/stalls.rs`, `examples/keepalive-server/tests/process.rs` |
-//! | **After a stall what lies unread is read first**, and wins over a timer, by the import alone, unless the task that reads it first awaits something else, or the tasks need longer than 100 ms | `soak/tests/unread.rs`, `soak/tests/held_up.rs`, `examples/keepalive-server/tests/process.rs` |
+//! | **After a stall what lies unread is read first**, and wins over a timer, by the import alone, for what the spawned tasks of the timer's runtime read, unless the one that reads first awaits something else, or they need longer than 100 ms | `soak/tests/unread.rs`, `soak/tests/held_up.rs`, `examples/keepalive-server/tests/process.rs` |
 //! | **Exactly one outcome**: a reset that returns `true` came before the end of the deadline, and one that returns `false` after it | `tests/loom/models/word.rs`, `soak/tests/threads.rs` |
 //! | **Dropping a future of a timer cancels it**, in O(1), and the next one can use its memory at once | `src/wheel/tests/memory.rs`, `soak/tests/real/isolation.rs` |
 //! | **Any duration**, from zero to [`Duration::MAX`], after a century of uptime | `soak/tests/histories.rs`, `tests/paused/parity/where_made.rs`, `tests/paused/timer/mod.rs` |
@@ -36,11 +36,14 @@
 //!
 //! - **Tasks run first.** The driver lets the tasks run before it fires any timer, in rounds, until
 //!   a round drops or resets no timer that is due. This takes some milliseconds, and 100 ms and a
-//!   tick at most. After a wait of some length the driver does not wait again for four times that
-//!   length, so the timers of a thread that blocks again and again go on. [`Timer::global`], a
-//!   timer without a [grace](timer::Builder::stall_grace) and tokio's alternative timer do not
-//!   wait. A timer that fired just before the stall has fired. A task that it woke, and that comes
-//!   to run after the stall, finds by the clock that its time is over.
+//!   tick at most. The rounds go through the run queue of the timer's runtime. What else polls its
+//!   timers has no turn of its own in them: the future of a `block_on` on a multi-thread runtime, a
+//!   `LocalSet` there, another runtime or a plain thread. It reads first if it gets a processor
+//!   within these milliseconds. After a wait of some length the driver does not wait again for four
+//!   times that length, so the timers of a thread that blocks again and again go on.
+//!   [`Timer::global`], a timer without a [grace](timer::Builder::stall_grace) and tokio's
+//!   alternative timer do not wait. A timer that fired just before the stall has fired. A task that
+//!   it woke, and that comes to run after the stall, finds by the clock that its time is over.
 //! - **A deadline has a grace.** A deadline that comes due during a stall, or within 100 ms after
 //!   it, even if a call after the stall moved it there, is postponed by the length of the stall. It
 //!   then ends 100 ms after the stall at the earliest, or its timeout after it if that is shorter,
