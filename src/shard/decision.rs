@@ -52,6 +52,21 @@ pub(crate) struct Changed {
     pub(crate) made: Decision,
 }
 
+impl Changed {
+    /// For a call that comes too late, because the deadline fires.
+    pub(crate) fn too_late(found: Decision) -> Option<Changed> {
+        let Decision::Fire(due) = found else {
+            return None;
+        };
+        Some(Changed {
+            found,
+            from: due,
+            to: due,
+            made: found,
+        })
+    }
+}
+
 impl Decision {
     /// On a deadline with this due. `grace_end` is asked only once that has come.
     #[inline]

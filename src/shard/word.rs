@@ -265,13 +265,17 @@ impl LockedWord<'_> {
     }
 
     /// Changes a pending deadline by one exchange, as `decide` says for its due. `None` if it had
-    /// ended before. Sets the timeout in any case, if there is a new one.
+    /// ended before. Sets the timeout in any case, if there is a new one. But what is to fire fires
+    /// first: a reset that counts a timeout which came too late would be in time (W6).
     pub(crate) fn change(
         &self,
         timeout: Option<Duration>,
         decide: impl Fn(Tick) -> Changed,
     ) -> Option<Changed> {
+        let mut fired = None;
         if let Some(timeout) = timeout {
+            let decision = self.decide(|due| decide(due).found);
+            fired = decision.and_then(Changed::too_late);
             // Release: pairs with `timeout_nanos` (W6). The next version publishes it too (W2).
             self.timeout.store(to_nanos(timeout), Ordering::Release);
         }
@@ -296,7 +300,7 @@ impl LockedWord<'_> {
                 return changed;
             }
             match self.exchange(bits, new) {
-                Ok(_) => return changed,
+                Ok(_) => return fired.or(changed),
                 Err(seen) => bits = seen, // W1: a reset was first. The new due is decided on.
             }
         }

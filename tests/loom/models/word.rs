@@ -213,6 +213,19 @@ fn a_timeout_set_after_the_end_makes_no_reset_succeed() {
     });
 }
 
+/// Fails when `change` sets the timeout before a deadline that is due fires.
+#[test]
+fn a_timeout_that_comes_too_late_makes_no_reset_succeed() {
+    loom::model(|| {
+        let shared = Shared::new();
+        let reset = shared.reset(6);
+        shared.locked(|word| change(word, Change::SetTimeout(span(1)), 10));
+        let (moved, due) = (reset.join().unwrap(), shared.locked(due));
+        // A reset that was in time has moved it, and then the change came in time, too.
+        assert_eq!(moved, due.is_some(), "moved: {moved}, due: {due:?}");
+    });
+}
+
 /// Fails when `change` stores the word in place of the exchange.
 #[test]
 fn an_extension_beside_a_reset_extends_either_due() {
