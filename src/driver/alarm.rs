@@ -65,6 +65,9 @@
 //! - *The wait's last tick has passed when the alarm is set for it.* The turn is then made at once,
 //!   and no task is started. So the stalls are told that none runs, or they would leave what is due
 //!   to it for ever.
+//! - *The runtime ends, and drops the task to which a turn was left.* The alarm may have fired
+//!   already, and have left a request to that task. So whoever leaves a turn to a task lets the
+//!   alarm watch the end first, under the lock. It then fires once more, as the time driver ends.
 //! - *A task that makes a turn finds the lock taken*, maybe by the thread that has left the turn to
 //!   it. The request that it notes leaves another turn to a task. That of the task that ends a wait
 //!   finds the wait over.
@@ -99,6 +102,10 @@ pub(crate) trait Alarm: Send {
     /// It is set for `next`, and may be set for a later turn, too. Nothing depends on that, but it
     /// may spare a wake-up of the time driver.
     fn set_also(&mut self, _next: Tick, _after: Tick) {}
+
+    /// A turn is about to be left to a task, which a runtime that ends drops. From now on the alarm
+    /// fires as its time driver ends, also if it has fired before.
+    fn watch_end(&mut self) {}
 
     /// Whether only the alarm's task can set it, and not the calling thread.
     fn needs_task(&self) -> bool {
@@ -337,8 +344,7 @@ impl Turns {
     fn serve<H: Hooks>(&self, hooks: &H, now: Moment, mut is_left: bool) {
         while let Some(locked) = self.try_lock() {
             if is_left {
-                self.release(hooks, locked);
-                hooks.act(Act::NotifyTask);
+                self.leave_to_task(hooks, locked);
             } else {
                 is_left = self.set_locked(hooks, locked, None, now);
             }
@@ -376,9 +382,10 @@ impl Turns {
         }
         if let Some(until) = waits_until {
             let is_over = has_waited || alarm.set(until).is_err();
-            self.release(hooks, locked);
             if is_over {
-                hooks.act(Act::NotifyTask);
+                self.leave_to_task(hooks, locked);
+            } else {
+                self.release(hooks, locked);
             }
             return is_over;
         }
@@ -398,15 +405,23 @@ impl Turns {
         if let Err(missed) = set {
             hooks.note(Step::Misses(missed));
             self.next_check.set(Tick::NEVER);
+            self.leave_to_task(hooks, locked);
+        } else {
+            self.release(hooks, locked);
         }
-        self.release(hooks, locked);
         if let Some(late) = late {
             hooks.act(Act::Report(late));
         }
-        if set.is_err() {
-            hooks.act(Act::NotifyTask);
-        }
         set.is_err()
+    }
+
+    /// Releases the lock, and leaves a turn to a task.
+    fn leave_to_task<H: Hooks>(&self, hooks: &H, mut locked: Locked<'_>) {
+        if let Some(alarm) = locked.living_alarm() {
+            alarm.watch_end();
+        }
+        self.release(hooks, locked);
+        hooks.act(Act::NotifyTask);
     }
 
     /// R: releases the lock outside of a turn, and closes the timer if its runtime has ended.

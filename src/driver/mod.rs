@@ -346,7 +346,7 @@ impl Driver {
         let Some((runtime, driver)) = lock(&self.runtime).clone() else {
             return;
         };
-        // A runtime that ends drops the task at once. Then the alarm fires as it ends.
+        // A runtime that ends drops the task, and the alarm then fires: it watches the end.
         runtime.spawn(async move {
             if let Some(driver) = driver.upgrade() {
                 driver.is_turn_spawned.swap(false, Ordering::AcqRel);
@@ -594,6 +594,39 @@ mod tests {
         assert_eq!(
             [5, 6].map(|tick| driver.clock.has_missed(Tick::new(tick))),
             [true, false]
+        );
+    }
+
+    /// Sets nothing, and notes a request each time.
+    struct Missed {
+        driver: Weak<Driver>,
+        watched: Arc<AtomicU64>,
+    }
+
+    impl Alarm for Missed {
+        fn set(&mut self, tick: Tick) -> Result<(), Tick> {
+            self.driver.upgrade().unwrap().handle_alarm();
+            Err(tick)
+        }
+
+        fn watch_end(&mut self) {
+            self.watched.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// In between another thread may have set the alarm, and it may have fired.
+    #[test]
+    fn the_end_is_watched_for_each_turn_that_is_left_to_a_task() {
+        let (driver, watched) = (driver(), Arc::default());
+        driver.begin_with(&[], || Missed {
+            driver: Arc::downgrade(&driver),
+            watched: Arc::clone(&watched),
+        });
+        set_earlier(&driver, Tick::new(5));
+        assert_eq!(
+            watched.load(Ordering::Relaxed),
+            2,
+            "the tick's, and the request's"
         );
     }
 

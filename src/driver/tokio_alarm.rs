@@ -5,10 +5,9 @@
 //! them is in one of three states:
 //!
 //! ```text
-//!   idle: not among tokio's timers --(reset)--> set for a tick, or for the end of time
-//!     ^                                          |    ^                     |
-//!     +-----(unset, a reset to the past)---------+    +------(reset)------ elapsed: by its time, or
-//!                                                                          by the time driver's end
+//!   idle: not among tokio's timers --(reset)--> set for a tick, or for the end of time ^
+//!   |    ^                     | +-----(unset, a reset to the past)---------+
+//!   +------(reset)------ elapsed: by its time, or by the time driver's end
 //! ```
 //!
 //! Invariant: only a thread that holds the alarm's lock resets and polls them. Whoever resets one
@@ -88,7 +87,8 @@
 //!   the sleep was set before the end, and fires with it.
 //! - *The times of both have come as the time driver ends.* Then neither shows anything. But each
 //!   has fired, so a thread resets one of them, for a turn or for a request that is noted. That
-//!   elapses at once, and again at the end of time.
+//!   elapses at once, and again at the end of time. A thread that leaves such a request to a task
+//!   sets one at the end of time (`watch_end`), since the runtime may drop that task.
 //! - *An instant passes between two resets*, because the thread is preempted. The second one says
 //!   so, and a turn follows.
 //! - *The runtime ends, or has ended, before the timer is built.* The second sleep elapses in its
@@ -102,7 +102,8 @@
 //!
 //! Threads that cannot set the alarm leave a turn to a task of the runtime. It fires what is due by
 //! its clock, reads the expiries and sets the alarm. A pair has no task: one is spawned for each
-//! such turn, after a tick has passed. A single alarm has a task of its own:
+//! such turn, after a tick has passed, and one of the pair then lies at the end of time. A single
+//! alarm has a task of its own:
 //!
 //! - *On a clock that can be paused* virtual time must not run to a disarmed timer. It runs only
 //!   while no task is ready. So a disarm that defers an expiry notifies the task, which sets the
@@ -246,6 +247,17 @@ impl Alarm for TokioAlarm {
         let other = usize::from(self.sleeps[0].is_set_for(next));
         // If that has passed by now, so has `next`, whose sleep then makes the turn.
         let _ = self.sleeps[other].is_set_for(after) || self.reset(other, after);
+    }
+
+    fn watch_end(&mut self) {
+        let lies_there = |sleep: &TickSleep| sleep.tick == Tick::NEVER;
+        if !self.is_pair || self.time_driver_ended.is_some() || self.sleeps.iter().any(lies_there) {
+            return;
+        }
+        // One that has elapsed, or the later one: the earlier one may still make the turn.
+        let [first, second] = &self.sleeps;
+        let is_second = !first.is_elapsed() && (second.is_elapsed() || first.tick < second.tick);
+        self.set_for_end(usize::from(is_second));
     }
 }
 
@@ -654,6 +666,34 @@ mod tests {
                 assert_eq!(alarm.set(tick), Ok(()), "{set:?}");
                 assert!(alarm.ended().is_some(), "{set:?}");
             }
+        }
+    }
+
+    /// Both may have fired before the end. The earlier one may yet make a turn.
+    #[test]
+    fn an_end_that_is_watched_shows_whatever_has_fired() {
+        let sets: [(&[u64], bool); 3] = [
+            (&[1, 0], false),
+            (&[2_000_000, 1_000_000], true),
+            // The first of the pair is the earlier one.
+            (&[2_000_000, 1_000_000, 500_000], true),
+        ];
+        for (set, stays) in sets {
+            let runtime = current_thread(false);
+            let mut alarm = alarm(&runtime);
+            for &ticks in set {
+                assert_eq!(alarm.set(ahead(&alarm, ticks)), Ok(()));
+            }
+            runtime.block_on(async { tokio::time::sleep(3 * TickLength::MIN).await });
+            let [earlier, _] = ticks(&alarm);
+            assert_eq!(earlier.is_some(), stays);
+            alarm.watch_end();
+            assert_eq!(ticks(&alarm), [earlier, Some(Tick::NEVER)]);
+            alarm.watch_end();
+            assert_eq!(ticks(&alarm), [earlier, Some(Tick::NEVER)]);
+            assert_eq!(alarm.ended(), None);
+            drop(runtime);
+            assert!(alarm.ended().is_some());
         }
     }
 }

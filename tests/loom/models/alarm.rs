@@ -43,24 +43,45 @@ const LATE: Late = Late {
 /// An alarm that is only a number.
 #[derive(Clone)]
 struct Number {
-    /// Used under the alarm's lock, so nothing for loom to order.
-    at: std::sync::Arc<std::sync::Mutex<Tick>>,
+    /// tokio's side, whose lock is nothing for loom to order.
+    tokio: std::sync::Arc<std::sync::Mutex<TokioSide>>,
     /// The last tick that has passed for the time driver.
     passed: Arc<AtomicU64>,
+    /// Whether the alarm shows the end.
     has_ended: Arc<AtomicBool>,
+}
+
+struct TokioSide {
+    /// `NEVER` for a timer that is not set.
+    at: Tick,
+    watches_end: bool,
+    /// The time driver has ended, as a timer shows that watches the end, or the next one that is
+    /// set.
+    is_over: bool,
 }
 
 impl Alarm for Number {
     fn set(&mut self, tick: Tick) -> Result<(), Tick> {
         // A timer of tokio's that has elapsed fires no more.
         let is_ahead = tick.get() > self.passed.load(Ordering::Acquire);
-        *self.at.lock().unwrap() = if is_ahead { tick } else { Tick::NEVER };
+        let mut tokio = self.tokio.lock().unwrap();
+        if tokio.is_over {
+            self.has_ended.store(true, Ordering::Release);
+            return Ok(());
+        }
+        tokio.at = if is_ahead { tick } else { Tick::NEVER };
+        tokio.watches_end = tick == Tick::NEVER;
         is_ahead.then_some(()).ok_or(tick)
+    }
+
+    fn watch_end(&mut self) {
+        self.tokio.lock().unwrap().watches_end = true;
     }
 
     fn ended(&mut self) -> Option<Moment> {
         let has_ended = self.has_ended.load(Ordering::Acquire);
-        has_ended.then_some(Moment::EPOCH)
+        let tokio = self.tokio.lock().unwrap();
+        (has_ended || tokio.is_over && tokio.watches_end).then_some(Moment::EPOCH)
     }
 }
 
@@ -74,7 +95,11 @@ impl Driven {
             made: AtomicU64::new(0),
             is_turning: AtomicU64::new(0),
             number: Number {
-                at: std::sync::Arc::new(std::sync::Mutex::new(Tick::new(1))),
+                tokio: std::sync::Arc::new(std::sync::Mutex::new(TokioSide {
+                    at: Tick::new(1),
+                    watches_end: false,
+                    is_over: false,
+                })),
                 passed: Arc::new(AtomicU64::new(0)),
                 has_ended: Arc::new(AtomicBool::new(false)),
             },
@@ -104,8 +129,29 @@ impl Driven {
         self.turns.turn(self, Moment::EPOCH, TurnBy::Alarm);
     }
 
+    /// As the time driver works up to a tick, for which the alarm is set.
+    fn fire_by(&self, tick: u64) {
+        self.number.passed.store(tick, Ordering::Release);
+        self.number.tokio.lock().unwrap().at = Tick::NEVER;
+        self.fire();
+    }
+
+    /// A time driver that ends fires what is set.
+    fn end_time_driver(&self) {
+        // Another thread may come before this.
+        self.number.passed.load(Ordering::Acquire);
+        let fires = {
+            let mut tokio = self.number.tokio.lock().unwrap();
+            tokio.is_over = true;
+            tokio.watches_end || tokio.at != Tick::NEVER
+        };
+        if fires {
+            self.fire();
+        }
+    }
+
     fn is_set_for(&self) -> Tick {
-        *self.number.at.lock().unwrap()
+        self.number.tokio.lock().unwrap().at
     }
 }
 
@@ -170,6 +216,27 @@ fn what_is_armed_for_a_missed_tick_is_left_to_the_task() {
         for (expiry, _) in &driven.expiries {
             assert_eq!(expiry.get(), Tick::NEVER);
         }
+    });
+}
+
+/// The runtime drops the task, and the alarm has fired before. Fails when the end is not watched as
+/// a turn is left to the task.
+#[test]
+fn an_end_is_found_though_a_turn_was_left_to_a_task() {
+    with_few_preemptions(|| {
+        let driven = Driven::new();
+        driven.turns.next_check().set(Tick::new(9));
+        let other = {
+            let driven = driven.clone();
+            thread::spawn(move || {
+                driven.fire_by(5);
+                driven.end_time_driver();
+            })
+        };
+        // The time driver may have worked up to this tick.
+        driven.arm(0, 5);
+        other.join().unwrap();
+        assert_eq!(driven.closed.load(Ordering::Relaxed), 1);
     });
 }
 
