@@ -106,7 +106,7 @@ pub(super) async fn run(tasks: ComeRound, due: Tick) {
         let Some(driver) = tasks.0.upgrade() else {
             return;
         };
-        if (is_whole || began.elapsed() >= LONGEST) && progress.ends_with(driver.count_due(due)) {
+        if progress.ends_with(is_whole, began.elapsed(), || driver.count_due(due)) {
             break;
         }
     }
@@ -139,8 +139,18 @@ struct Progress {
 }
 
 impl Progress {
-    /// Whether all tasks have run with one more round, which has left so many timers due.
-    fn ends_with(&mut self, left: Option<usize>) -> bool {
+    /// Whether all tasks have run with one more round, so long after the begin. `left` counts the
+    /// timers that it has left due.
+    fn ends_with(
+        &mut self,
+        is_whole: bool,
+        waited: Duration,
+        left: impl FnOnce() -> Option<usize>,
+    ) -> bool {
+        if !is_whole && waited < LONGEST {
+            return false;
+        }
+        let left = left();
         self.rounds += 1;
         let has_changed = left.is_none() || left != self.left;
         self.left = left;
@@ -177,9 +187,23 @@ mod tests {
         ];
         for (left, expected) in cases {
             let mut progress = Progress::default();
-            let ended = left.iter().position(|&left| progress.ends_with(left));
+            let mut ends_with = |&left| progress.ends_with(true, Duration::ZERO, || left);
+            let ended = left.iter().position(|left| ends_with(left));
             assert_eq!(ended.map(|index| index + 1), expected, "{left:?}");
         }
+    }
+
+    #[test]
+    fn a_round_that_is_cut_short_counts_only_once_the_wait_is_over() {
+        let mut progress = Progress::default();
+        let short = LONGEST - Duration::from_millis(1);
+        for _ in 0..2 * FEWEST {
+            assert!(!progress.ends_with(false, short, || Some(7)));
+        }
+        for _ in 1..FEWEST {
+            assert!(!progress.ends_with(false, LONGEST, || Some(7)));
+        }
+        assert!(progress.ends_with(false, LONGEST, || Some(7)));
     }
 
     #[test]
