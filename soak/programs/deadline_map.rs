@@ -207,15 +207,9 @@ impl<W: World> Actor<W> {
     }
 
     fn take_all(&mut self, closes: bool) {
-        if closes {
-            self.shared.begins_to_close(&self.world);
-        }
         let (map, was_closed) = (&self.map, self.shared.is_closed());
         let take = || if closes { map.close() } else { map.drain() };
-        let (taken, call) = self.world.timed(take);
-        if closes {
-            self.shared.has_closed(call);
-        }
+        let (taken, call) = self.shared.take(&self.world, closes, take);
         self.check_empty_if_closed();
         if was_closed && !taken.is_empty() {
             let text = format!("{} deadlines were pending in a closed map", taken.len());

@@ -183,15 +183,9 @@ impl<W: World> Writer<W> {
 
     /// Takes all values out. Returns whether there were some.
     pub fn take_all(&mut self, closes: bool) -> bool {
-        if closes {
-            self.shared.begins_to_close(&self.world);
-        }
         let (map, was_closed) = (&self.map, self.shared.is_closed());
         let take = || if closes { map.close() } else { map.drain() };
-        let (taken, call) = self.world.timed(take);
-        if closes {
-            self.shared.has_closed(call);
-        }
+        let (taken, call) = self.shared.take(&self.world, closes, take);
         let has_taken = !taken.is_empty();
         if was_closed && has_taken {
             let text = format!("{} values were in a closed map", taken.len());

@@ -201,6 +201,23 @@ impl<T: Time> Shared<T> {
         let _ = self.closed.set(call.after);
     }
 
+    /// Takes out what the map has, and notes when it closes.
+    fn take<R>(
+        &self,
+        world: &impl World<Time = T>,
+        closes: bool,
+        take: impl FnOnce() -> R,
+    ) -> (R, Call<T>) {
+        if closes {
+            self.begins_to_close(world);
+        }
+        let (taken, call) = world.timed(take);
+        if closes {
+            self.has_closed(call);
+        }
+        (taken, call)
+    }
+
     /// Nothing goes into a map that is closed, and nothing comes out of it.
     fn check_open(&self, world: &impl World<Time = T>, interval: u64, call: Call<T>) {
         if self
