@@ -172,8 +172,8 @@ impl<T> DelayQueue<T> {
     /// ```
     #[track_caller]
     pub fn insert(&mut self, value: T, timeout: Duration) -> Key {
-        self.follow_the_clock();
-        self.insert_due(value, self.tick_after(timeout))
+        let due = self.tick_after(timeout);
+        self.insert_due(value, due)
     }
 
     /// Inserts a value, to come out at an instant, or at once if that lies in the past.
@@ -203,7 +203,9 @@ impl<T> DelayQueue<T> {
     /// ```
     #[track_caller]
     pub fn insert_at(&mut self, value: T, when: Instant) -> Key {
-        self.follow_the_clock();
+        if self.wheel.is_empty() {
+            self.follow(Instant::now());
+        }
         self.insert_due(value, self.tick_at(when))
     }
 
@@ -328,7 +330,8 @@ impl<T> DelayQueue<T> {
     /// ```
     #[track_caller]
     pub fn reset(&mut self, key: &Key, timeout: Duration) {
-        self.reset_due(key, self.tick_after(timeout));
+        let due = self.tick_after(timeout);
+        self.reset_due(key, due);
     }
 
     /// Moves a value, to come out at an instant, or at once if that lies in the past.
@@ -606,20 +609,18 @@ impl<T> DelayQueue<T> {
     /// While it held values, an empty queue may have gone by a clock that was ahead, such as one
     /// that was paused. Then its ticks count from earlier on, because its wheel does not go back.
     #[inline]
-    fn follow_the_clock(&mut self) {
-        if self.wheel.is_empty() && self.wheel.now() > 0 {
-            self.start_by(Instant::now());
-        }
-    }
-
-    fn start_by(&mut self, now: Instant) {
+    fn follow(&mut self, now: Instant) {
         let latest = now.checked_sub(Duration::from_millis(self.wheel.now()));
         self.start = latest.map_or(self.start, |latest| self.start.min(latest));
     }
 
     #[inline]
-    fn tick_after(&self, timeout: Duration) -> u64 {
-        tick_of(self.start.elapsed().saturating_add(timeout))
+    fn tick_after(&mut self, timeout: Duration) -> u64 {
+        let now = Instant::now();
+        if self.wheel.is_empty() {
+            self.follow(now);
+        }
+        tick_of((now.saturating_duration_since(self.start)).saturating_add(timeout))
     }
 
     #[inline]
