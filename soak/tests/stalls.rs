@@ -1,4 +1,4 @@
-//! Stalls do not count: a deadline that passes while the driver cannot run is not settled before
+//! Stalls do not count: a deadline that comes due while the driver cannot run does not end before
 //! the heartbeats that lie unread can be read.
 //!
 //! Each stall is made by blocking the only thread of a runtime for much longer than the 50 ms that

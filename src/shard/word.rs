@@ -39,7 +39,8 @@
 //!   key finds no timer.
 //! - **W6. A timeout that is set after the end.** A reset loads a pending word, the deadline
 //!   expires, and then a shorter timeout is set, which the reset reads. By that timeout the due
-//!   need not move. So a reset that moves nothing loads the word again, and finds the end.
+//!   need not move. So a reset that moves nothing loads the word again, and finds the end. And a
+//!   timeout that is set too late, because the deadline is due, is written only once it has fired.
 
 use std::ops::Deref;
 use std::task::Poll;

@@ -195,8 +195,8 @@ impl Builder {
     /// // A `main` that makes the runtime itself, and its timer beside it.
     /// let runtime = tokio::runtime::Runtime::new()?;
     /// let timer = Timer::builder().name("keepalives").build_on(runtime.handle())?;
-    /// let lease = timer.deadline(Duration::from_millis(5));
-    /// assert_eq!(runtime.block_on(lease), Ok(()));
+    /// let idle = timer.deadline(Duration::from_millis(5));
+    /// assert_eq!(runtime.block_on(idle), Ok(()));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn build_on(self, handle: &Handle) -> Result<Timer, BuildError> {
