@@ -17,6 +17,7 @@ use tickwheel::{Sleep, Timer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use tokio::runtime::{self, Runtime};
+use tokio::sync::mpsc;
 use tokio::task::yield_now;
 
 use crate::common::{MS, poll_once};
@@ -229,6 +230,31 @@ fn a_wait_for_tasks_that_never_come_to_an_end_is_bounded() {
             late < LONGEST + 50 * MS
         });
         assert!(is_bounded, "or the machine is too slow");
+    }
+}
+
+/// As under a CPU quota, which gives a process some milliseconds and then none again.
+#[test]
+fn a_wait_that_is_held_up_goes_on() {
+    for kind in 0..2 {
+        let is_read = (0..20).any(|_| {
+            let runtime = runtimes().into_iter().nth(kind).unwrap();
+            let reads = runtime.spawn(async {
+                let (sender, mut receiver) = mpsc::channel(1);
+                let server = tokio::spawn(async move { timeout(IDLE, receiver.recv()).await });
+                yield_now().await;
+                stall();
+                // The driver comes round, and a wait begins.
+                tokio::time::sleep(MS).await;
+                thread::sleep(LONGEST + 50 * MS);
+                // Once more, after the longest wait. The message is there soon.
+                tokio::time::sleep(MS).await;
+                sender.send(()).await.unwrap();
+                server.await.unwrap().is_ok()
+            });
+            runtime.block_on(reads).unwrap()
+        });
+        assert!(is_read, "or the machine is too busy");
     }
 }
 

@@ -71,7 +71,7 @@ impl AtomicTick {
 }
 
 /// A point in time: nanoseconds from the timer's epoch, negative before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Moment(i64);
 
 impl Moment {

@@ -40,7 +40,8 @@
 //! After a stall the turn waits (W), so that tasks run first: the alarm is set for the tick by
 //! which the turn is made, and the driver has a task that makes it sooner. The next check is said
 //! to come at once, as in a turn, because the turn reads all expiries. A firing of the alarm in
-//! between sets it for that tick again, and makes the turn if that has passed.
+//! between sets it for that tick again, and makes the turn if that has passed. But if the wait was
+//! held up itself, it goes on until a later tick, once.
 //!
 //! Orders that could go wrong, and why they do not:
 //!
@@ -142,6 +143,9 @@ pub(crate) enum Step {
     Begins(Moment),
     /// T1: the turn does not wait after all, because that tick has passed.
     WaitFails,
+    /// T1: that tick has passed at this moment. The turn waits again, until a later tick, if the
+    /// wait was held up.
+    WaitElapses(Moment),
     /// T1: a turn that has waited takes the alarm, at this moment.
     WaitEnds(Moment),
     /// T2: a turn that has fired all that is due at `now` has read the expiries. The earliest is
@@ -160,7 +164,7 @@ pub(crate) enum Act {
     /// W: reports the stall that was found at this moment, lets tasks run, and then ends the wait
     /// by [`Turns::end_wait`].
     LetTasksRun(Moment, Late),
-    /// S3: reports the stall.
+    /// T1, S3: reports the stall, if one has ended.
     Report(Late),
     /// T3, S3, Q: lets the alarm's task make a turn.
     NotifyTask,
@@ -168,11 +172,11 @@ pub(crate) enum Act {
     Close(Moment),
 }
 
-/// The driver is late by a stall, which ends with this, and is yet to be reported.
+/// The driver is late.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Late {
-    /// The length of the stall.
-    pub(crate) by: Duration,
+    /// The length of the stall that ends with this, if any, which is yet to be reported.
+    pub(crate) by: Option<Duration>,
     /// The tick by which the driver comes next.
     pub(crate) until: Tick,
 }
@@ -269,6 +273,10 @@ impl Turns {
                 self.next_check.set(Tick::FIRST);
                 self.release(hooks, locked);
                 hooks.act(Act::LetTasksRun(now, late));
+            }
+            Some(Wait::BeginsAgain(late)) => {
+                self.release(hooks, locked);
+                hooks.act(Act::Report(late));
             }
             Some(Wait::GoesOn) => self.release(hooks, locked),
             None => now = self.turn_locked(hooks, now, by, locked),
@@ -466,6 +474,8 @@ impl Turns {
 enum Wait {
     /// From now on, because the driver comes late by this stall.
     Begins(Late),
+    /// It was held up, and is not over.
+    BeginsAgain(Late),
     /// It has begun before, and is not over.
     GoesOn,
 }
@@ -483,9 +493,17 @@ impl State {
         let alarm = self.living_alarm()?;
         let may_set = by != TurnBy::Alarm || !alarm.needs_task();
         if let State::Waiting(parts, until) = self {
-            let is_over = has_waited || !may_set || parts.alarm.set(*until).is_err();
+            let is_over = has_waited || !may_set;
             if !is_over {
-                return Some(Wait::GoesOn);
+                if parts.alarm.set(*until).is_ok() {
+                    return Some(Wait::GoesOn);
+                }
+                if let Some(late) = hooks.note(Step::WaitElapses(now)) {
+                    *until = late.until;
+                    if parts.alarm.set(*until).is_ok() {
+                        return Some(Wait::BeginsAgain(late));
+                    }
+                }
             }
             hooks.note(Step::WaitEnds(now));
             return None;

@@ -270,6 +270,7 @@ impl Hooks for Driver {
         match step {
             Step::Begins(now) => return self.begin_wait(now),
             Step::WaitFails => self.clock.stalls().tasks_have_run(),
+            Step::WaitElapses(now) => return self.begin_wait_again(now),
             Step::WaitEnds(now) => self.rounds.end(now),
             Step::Ends { next, now } => self.clock.stalls().turn_ends(next, now),
             Step::Sets { tick, now } => return self.note_wait(tick, now),
@@ -283,7 +284,7 @@ impl Hooks for Driver {
     fn act(&self, act: Act) {
         match act {
             Act::LetTasksRun(now, late) => self.let_tasks_run(now, late),
-            Act::Report(late) => self.reporter.driver_was_stalled(Some(late.by)),
+            Act::Report(late) => self.reporter.driver_was_stalled(late.by),
             Act::NotifyTask => self.notify_task(),
             Act::Close(ended) => self.close(ended),
         }
@@ -299,14 +300,22 @@ impl Driver {
             return None;
         }
         let until = self.clock.tick().due(self.rounds.begin(now)?);
-        let by = self.note_progress(now)?;
+        let by = Some(self.note_progress(now)?);
         stalls.tasks_run_until(until);
+        Some(Late { by, until })
+    }
+
+    /// Lets a turn go on waiting, if its tasks could not run in the meantime.
+    fn begin_wait_again(&self, now: Moment) -> Option<Late> {
+        let until = self.clock.tick().due(self.rounds.begin_again(now)?);
+        let by = self.note_progress(now);
+        self.clock.stalls().tasks_run_until(until);
         Some(Late { by, until })
     }
 
     /// Reports a stall, and starts the task that makes the turn after it.
     fn let_tasks_run(&self, now: Moment, late: Late) {
-        self.reporter.driver_was_stalled(Some(late.by));
+        self.reporter.driver_was_stalled(late.by);
         let stalls = self.clock.stalls();
         let Some((runtime, driver)) = lock(&self.runtime).clone() else {
             return stalls.tasks_have_run();
@@ -325,7 +334,7 @@ impl Driver {
         let by = self.note_progress(now);
         stalls.wait_from(tick.max(self.clock.tick().current(now)));
         let until = tick;
-        by.map(|by| Late { by, until })
+        by.is_some().then_some(Late { by, until })
     }
 
     /// If the alarm's task comes late, that is a stall. What is linked in the past has not waited:

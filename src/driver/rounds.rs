@@ -11,7 +11,9 @@
 //! makes it once the other tasks have come round:
 //!
 //! ```text
-//!   no wait --(a turn, late by a stall)--> waits --(the tasks have come round, or LONGEST has passed)
+//!                                           +---+ (LONGEST has passed, but it was held up: once)
+//!                                           v   |
+//!   no wait --(a turn, late by a stall)--> waits --(the tasks have come round, LONGEST has passed)
 //!      ^                                                              |
 //!      +--(REST times as long as the wait took, its task has ended)-- rests
 //! ```
@@ -27,6 +29,11 @@
 //! - **The wait is bounded in time**, whatever the tasks do: by [`LONGEST`], rounded up to a tick,
 //!   the alarm makes the turn. None begins while the task runs, and none soon after one. So a
 //!   program that blocks again and again delays its timers for a fifth of the time at most.
+//! - **A wait that is held up begins again, once.** A container whose CPU quota is used up gets
+//!   some milliseconds in each period. A wait that begins within them finds its time over when the
+//!   next ones come, though its tasks could not run. It was held up if no round of it has ended for
+//!   [`HELD_UP`] when its time is over. Twice would save more live peers, and delay the timers of a
+//!   thread that is nearly always blocked by yet more.
 //! - The stall ends as the wait begins, and the next one begins with its last tick. So the wait is
 //!   no part of a stall. A timer that fires after it counts as late since its due.
 //! - A round is cut short after [`LONGEST_ROUND`]. Then some tasks may not have run in it, so it
@@ -38,8 +45,9 @@
 //! hands out no readiness, on a virtual clock, which has no stalls, and on tokio's alternative
 //! timer, which may be touched only by the alarm's task.
 //!
-//! Only a thread that holds the alarm's lock writes the state. `Stalls` tells other threads whether
-//! the task runs. A runtime that ends drops it, and then it runs no more.
+//! A thread that holds the alarm's lock begins and ends a wait. The task notes each round under a
+//! lock of its own, which is taken last. `Stalls` tells other threads whether the task runs. A
+//! runtime that ends drops it, and then it runs no more.
 
 use std::sync::Weak;
 use std::time::Duration;
@@ -49,7 +57,7 @@ use tokio::time::{Instant, sleep};
 
 use super::Driver;
 use crate::clock::tick::{Moment, Tick};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{Mutex, lock};
 
 /// How long a wait takes at most: as long as the shortest grace of a deadline.
 const LONGEST: Duration = Duration::from_millis(100);
@@ -68,45 +76,80 @@ const YIELDS: usize = 64;
 /// that the task goes to the end. Without this a round would take seconds there.
 const LONGEST_ROUND: Duration = Duration::from_millis(10);
 
-/// When the last wait began, and when the next one may.
+/// A wait is held up if no round of it ends for so long. Less would count a program that blocks for
+/// some 60 ms again and again, whose timers come late enough.
+const HELD_UP: Duration = LONGEST;
+
+/// The last wait, and when the next one may begin.
 #[derive(Debug, Default)]
-pub(super) struct Rounds {
-    /// When the last wait began, as bits of a [`Moment`], like the next one. Relaxed: the alarm's
-    /// lock orders both.
-    began: AtomicU64,
-    /// Before this no wait begins.
-    rests_until: AtomicU64,
+pub(super) struct Rounds(Mutex<Wait>);
+
+#[derive(Debug, Default)]
+struct Wait {
+    /// When it began, or began again.
+    began: Moment,
+    /// When its last round ended, or it began.
+    came_round: Moment,
+    /// How long it took before it was held up and began again.
+    before: Option<Duration>,
+    /// Before this none begins.
+    rests_until: Moment,
 }
 
 impl Rounds {
     /// Begins a wait at `now`, and returns the moment by which it ends. `None` soon after one.
     pub(super) fn begin(&self, now: Moment) -> Option<Moment> {
-        if now < Moment::from_bits(self.rests_until.load(Ordering::Relaxed)) {
+        let mut wait = lock(&self.0);
+        if now < wait.rests_until {
             return None;
         }
-        self.began.store(now.to_bits(), Ordering::Relaxed);
-        Some(now.after(LONGEST))
+        wait.before = None;
+        Some(wait.begin(now))
+    }
+
+    /// Begins the wait again, if it should end but was held up. `None` the second time.
+    pub(super) fn begin_again(&self, now: Moment) -> Option<Moment> {
+        let mut wait = lock(&self.0);
+        if wait.before.is_some() || now.since(wait.came_round) < HELD_UP {
+            return None;
+        }
+        wait.before = Some(wait.came_round.since(wait.began));
+        Some(wait.begin(now))
+    }
+
+    /// A round ends at `now`. Returns whether the wait may end.
+    fn come_round(&self, now: Moment) -> bool {
+        let mut wait = lock(&self.0);
+        wait.came_round = now;
+        now.since(wait.began) >= LONGEST
     }
 
     pub(super) fn end(&self, now: Moment) {
-        let waited = now.since(Moment::from_bits(self.began.load(Ordering::Relaxed)));
-        let rests_until = now.after(REST * waited.min(LONGEST));
-        self.rests_until
-            .store(rests_until.to_bits(), Ordering::Relaxed);
+        let mut wait = lock(&self.0);
+        let before = wait.before.unwrap_or_default();
+        let took = (before.min(LONGEST)).saturating_add(now.since(wait.began).min(LONGEST));
+        wait.rests_until = now.after(REST * took);
+    }
+}
+
+impl Wait {
+    fn begin(&mut self, now: Moment) -> Moment {
+        (self.began, self.came_round) = (now, now);
+        now.after(LONGEST)
     }
 }
 
 /// Ends once the other tasks have come round, and then makes the turn that waits for that. `due` is
 /// the tick of the turn.
 pub(super) async fn run(tasks: ComeRound, due: Tick) {
-    let began = Instant::now();
     let mut progress = Progress::default();
     loop {
         let is_whole = go_round().await;
         let Some(driver) = tasks.0.upgrade() else {
             return;
         };
-        if progress.ends_with(is_whole, began.elapsed(), || driver.count_due(due)) {
+        let is_over = driver.rounds.come_round(driver.now());
+        if progress.ends_with(is_whole, is_over, || driver.count_due(due)) {
             break;
         }
     }
@@ -139,15 +182,15 @@ struct Progress {
 }
 
 impl Progress {
-    /// Whether all tasks have run with one more round, so long after the begin. `left` counts the
-    /// timers that it has left due.
+    /// Whether all tasks have run with one more round, of which some may not have run in a short
+    /// one. `left` counts the timers that it has left due.
     fn ends_with(
         &mut self,
         is_whole: bool,
-        waited: Duration,
+        is_wait_over: bool,
         left: impl FnOnce() -> Option<usize>,
     ) -> bool {
-        if !is_whole && waited < LONGEST {
+        if !is_whole && !is_wait_over {
             return false;
         }
         let left = left();
@@ -187,8 +230,8 @@ mod tests {
         ];
         for (left, expected) in cases {
             let mut progress = Progress::default();
-            let mut ends_with = |&left| progress.ends_with(true, Duration::ZERO, || left);
-            let ended = left.iter().position(|left| ends_with(left));
+            let ends_with = |&left: &_| progress.ends_with(true, false, || left);
+            let ended = left.iter().position(ends_with);
             assert_eq!(ended.map(|index| index + 1), expected, "{left:?}");
         }
     }
@@ -196,14 +239,42 @@ mod tests {
     #[test]
     fn a_round_that_is_cut_short_counts_only_once_the_wait_is_over() {
         let mut progress = Progress::default();
-        let short = LONGEST - Duration::from_millis(1);
         for _ in 0..2 * FEWEST {
-            assert!(!progress.ends_with(false, short, || Some(7)));
+            assert!(!progress.ends_with(false, false, || Some(7)));
         }
         for _ in 1..FEWEST {
-            assert!(!progress.ends_with(false, LONGEST, || Some(7)));
+            assert!(!progress.ends_with(false, true, || Some(7)));
         }
-        assert!(progress.ends_with(false, LONGEST, || Some(7)));
+        assert!(progress.ends_with(false, true, || Some(7)));
+    }
+
+    #[test]
+    fn a_wait_that_is_held_up_begins_again_once() {
+        let rounds = Rounds::default();
+        let at = |ms| Moment::EPOCH.after(Duration::from_millis(ms));
+        // The second value: at what moments a round ends.
+        let cases: [(u64, &[u64], Option<u64>); 6] = [
+            (100, &[], Some(200)),
+            (105, &[5], Some(205)),
+            (100, &[5], None),
+            (100, &[5, 60], None),
+            (900, &[5, 60], Some(1_000)),
+            (5_000, &[4_950], None),
+        ];
+        for (begin, (elapses, round_ends, again)) in (0..).step_by(10_000).zip(cases) {
+            let at = |ms| at(begin + ms);
+            assert_eq!(rounds.begin(at(0)), Some(at(100)));
+            for &ms in round_ends {
+                assert_eq!(rounds.come_round(at(ms)), ms >= 100);
+            }
+            assert_eq!(rounds.begin_again(at(elapses)), again.map(at));
+            if let Some(again) = again {
+                assert!(!rounds.come_round(at(again - 1)));
+                assert!(rounds.come_round(at(again)));
+                assert_eq!(rounds.begin_again(at(again + 500)), None, "once");
+            }
+            rounds.end(at(elapses));
+        }
     }
 
     #[test]
@@ -218,5 +289,11 @@ mod tests {
         rounds.end(at(5_000));
         assert_eq!(rounds.begin(at(5_399)), None);
         assert_eq!(rounds.begin(at(5_400)), Some(at(5_500)));
+        // It was held up after 30 ms, and took 20 ms more.
+        rounds.come_round(at(5_430));
+        assert_eq!(rounds.begin_again(at(6_000)), Some(at(6_100)));
+        rounds.end(at(6_020));
+        assert_eq!(rounds.begin(at(6_219)), None);
+        assert_eq!(rounds.begin(at(6_220)), Some(at(6_320)));
     }
 }

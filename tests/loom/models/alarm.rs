@@ -29,6 +29,8 @@ struct Driven {
     /// Whether the next turn waits.
     is_late: AtomicBool,
     waits: AtomicU64,
+    /// Whether the wait was held up.
+    is_held_up: AtomicBool,
 }
 
 /// By when a turn is made that waits.
@@ -36,8 +38,14 @@ const WAITS_UNTIL: Tick = Tick::new(9);
 
 /// What a late turn finds.
 const LATE: Late = Late {
-    by: Duration::from_secs(1),
+    by: Some(Duration::from_secs(1)),
     until: WAITS_UNTIL,
+};
+
+/// What a wait that was held up finds.
+const LATE_AGAIN: Late = Late {
+    by: None,
+    until: Tick::new(19),
 };
 
 /// An alarm that is only a number.
@@ -107,6 +115,7 @@ impl Driven {
             notified: AtomicU64::new(0),
             is_late: AtomicBool::new(false),
             waits: AtomicU64::new(0),
+            is_held_up: AtomicBool::new(false),
         };
         driven.turns.begin(|| Box::new(driven.number.clone()));
         driven.turns.next_check().set(Tick::new(1));
@@ -179,11 +188,12 @@ impl Hooks for Driven {
     }
 
     fn note(&self, step: Step) -> Option<Late> {
-        let Step::Begins(_) = step else {
-            return None;
+        let (is_late, late) = match step {
+            Step::Begins(_) => (&self.is_late, LATE),
+            Step::WaitElapses(_) => (&self.is_held_up, LATE_AGAIN),
+            _ => return None,
         };
-        let is_late = self.is_late.swap(false, Ordering::Relaxed);
-        is_late.then_some(LATE)
+        is_late.swap(false, Ordering::Relaxed).then_some(late)
     }
 
     fn act(&self, act: Act) {
@@ -346,6 +356,34 @@ fn a_turn_that_waits_is_made_at_its_last_tick() {
         asks.join().unwrap();
         let is_made = driven.made.load(Ordering::Relaxed) > 0;
         assert!(is_made || driven.notified.load(Ordering::Relaxed) > 0);
+    });
+}
+
+/// Fails when it keeps its last tick, and when it begins again though its tasks have run.
+#[test]
+fn a_wait_that_was_held_up_begins_again_unless_it_is_over() {
+    with_few_preemptions(|| {
+        let driven = Driven::new();
+        driven.is_late.store(true, Ordering::Relaxed);
+        driven.is_held_up.store(true, Ordering::Relaxed);
+        driven.fire();
+        let fires = {
+            let driven = driven.clone();
+            thread::spawn(move || driven.fire_by(WAITS_UNTIL.get()))
+        };
+        driven.arm(0, 5);
+        fires.join().unwrap();
+        assert_eq!(driven.made.load(Ordering::Relaxed), 0, "it waits");
+        let is_left = driven.notified.load(Ordering::Relaxed) > 0;
+        assert!(is_left || driven.is_set_for() == LATE_AGAIN.until);
+        if is_left {
+            driven.turns.turn(&*driven, Moment::EPOCH, TurnBy::Task);
+        }
+        driven.fire();
+        assert_eq!(driven.made.load(Ordering::Relaxed), 0, "it waits");
+        assert_eq!(driven.is_set_for(), LATE_AGAIN.until);
+        driven.turns.end_wait(&*driven, Moment::EPOCH);
+        assert!(driven.made.load(Ordering::Relaxed) > 0);
     });
 }
 
