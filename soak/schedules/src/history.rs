@@ -126,10 +126,11 @@ impl History {
             .into_iter()
             .map(after)
             .fold(last_held_up(), Duration::max);
-        // Only a deadline may live on after a stall.
+        // Only a deadline may live on after a stall. All else waits for tasks alone.
+        let wait = world.wait_after_a_stall();
         let grace = |now| match self.rules {
             Rules::Deadline => grace(world.tick, now),
-            Rules::Value => Duration::ZERO,
+            Rules::Value => wait,
         };
         let mut last = outs.into_iter().map(after).fold(over, Duration::max);
         for interval in &intervals {

@@ -74,11 +74,12 @@ pub fn run() {
     }
     assert!(!is_armed(), "a timer is left");
     let awaited = shared.awaited.take();
+    let wait = world.wait_after_a_stall();
     let over = shared.ends.take().into_iter().max().unwrap_or_default();
     let over = over.max(last_held_up());
     for one in &awaited {
         if let (true, Some((since, woken))) = (world.is_punctual, one.woken) {
-            let in_time = over.max(since).max(one.due[1]) + world.tick + 3 * MS;
+            let in_time = over.max(since).max(one.due[1]) + wait + world.tick + 3 * MS;
             assert!(woken <= in_time, "late: {one:#?}");
         }
     }

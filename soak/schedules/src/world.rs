@@ -129,6 +129,17 @@ impl World {
         self.runtime.wait_until_idle();
     }
 
+    /// How long timers may wait for tasks, if a thread was held up for so long that this is a
+    /// stall. There are four rounds, and one more for each timer that a round disarms. By this
+    /// driver's clock each takes 2 ms.
+    pub fn wait_after_a_stall(&self) -> Duration {
+        if self.timer.metrics().stalls() > 0 {
+            20 * MS
+        } else {
+            Duration::ZERO
+        }
+    }
+
     fn may_be_paused(&self) -> bool {
         cfg!(feature = "test-util") && self.kind != Kind::MultiThread
     }
