@@ -36,15 +36,16 @@
 //!
 //! - **Tasks run first.** The driver lets the tasks run before it fires any timer, in rounds, until
 //!   a round drops or resets no timer that is due. This takes some milliseconds, and 100 ms and a
-//!   tick at most. If no round ends for 100 ms meanwhile, because the process is held up once more,
-//!   it takes 100 ms and a tick longer. The rounds go through the run queue of the timer's runtime.
-//!   What else polls its timers has no turn of its own in them: the future of a `block_on` on a
-//!   multi-thread runtime, a `LocalSet` there, another runtime or a plain thread. It reads first if
-//!   it gets a processor within these milliseconds. After a wait of some length the driver does not
-//!   wait again for four times that length, so the timers of a thread that blocks again and again
-//!   go on. [`Timer::global`], a timer without a [grace](timer::Builder::stall_grace) and tokio's
-//!   alternative timer do not wait. A timer that fired just before the stall has fired. A task that
-//!   it woke, and that comes to run after the stall, finds by the clock that its time is over.
+//!   tick at most. If no round ends for 100 ms meanwhile, because the process is held up once more
+//!   or tasks keep the workers busy for so long, it takes 100 ms and a tick longer. The rounds go
+//!   through the run queue of the timer's runtime. What else polls its timers has no turn of its
+//!   own in them: the future of a `block_on` on a multi-thread runtime, a `LocalSet` there, another
+//!   runtime or a plain thread. It reads first if it gets a processor within these milliseconds.
+//!   After a wait of some length the driver does not wait again for four times that length, so the
+//!   timers of a thread that blocks again and again go on. [`Timer::global`], a timer without a
+//!   [grace](timer::Builder::stall_grace) and tokio's alternative timer do not wait. A timer that
+//!   fired just before the stall has fired. A task that it woke, and that comes to run after the
+//!   stall, finds by the clock that its time is over.
 //! - **A deadline has a grace.** A deadline that comes due during a stall, or within 100 ms after
 //!   it, even if a call after the stall moved it there, is postponed by the length of the stall. It
 //!   then ends 100 ms after the stall at the earliest, or its timeout after it if that is shorter,
