@@ -567,6 +567,20 @@ mod tests {
         assert!(!stalls.is_left_to_driver(now));
     }
 
+    #[test]
+    fn a_wait_that_begins_again_ends_a_stall_and_the_next_begins_with_its_last_tick() {
+        let driver = driver();
+        let (clock, now) = (&driver.clock, driver.clock.now());
+        let until = clock.tick().due(driver.rounds.begin(now).unwrap());
+        clock.stalls().tasks_run_until(until);
+        let held_up = now.after(Duration::from_millis(900));
+        let late = driver.begin_wait_again(held_up).expect("it was held up");
+        assert!(late.by.is_some(), "that is reported");
+        assert!(late.until > clock.tick().due(held_up));
+        assert_eq!(clock.stalls().count(), 1);
+        assert_eq!(clock.stalls().waits_since(), late.until);
+    }
+
     /// No task was started that would say so.
     #[test]
     fn a_wait_that_cannot_begin_leaves_no_tasks_to_run() {
